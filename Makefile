@@ -1,0 +1,85 @@
+# Every target sets itself up: a machine needs only Python 3.11 or later, make and a package registry.
+# uv does the installing where it is at hand, venv and pip where it is not.
+#   make test ARGS="-k lease"        passes arguments on to pytest
+#   make setup PYTHON3=python3.12    picks the interpreter
+
+PYTHON3 ?= $(shell scripts/pythons default)
+PYTHON  := .venv/bin/python
+READY   := .venv/.ready
+UV      := $(shell command -v uv)
+ARGS    ?=
+
+# $(call install,ENVIRONMENT,INTERPRETER,REQUIREMENTS): make the environment and put headway into it.
+ifdef UV
+define install
+	uv venv --quiet --allow-existing --python "$(2)" $(1)
+	uv pip install --quiet --python $(1)/bin/python -r $(3)
+	uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation --editable .
+	@touch $(1)/.ready
+endef
+else
+define install
+	"$(2)" -m venv $(1)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(3)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(1)/.ready
+endef
+endif
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## make .venv with everything a developer needs
+
+demo: $(READY) ## see it work
+	$(PYTHON) examples/demo.py
+
+test: $(READY) ## run all tests on .venv's Python, then the fast ones on the other Pythons at hand
+	$(PYTHON) -m pytest $(ARGS)
+	@$(MAKE) --no-print-directory test-other-pythons
+
+check: $(READY) ## format, lint, types and import layers, without changing a file
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m pyright --warnings
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-logo
+
+format: $(READY) ## format the code and repair what the linter can
+	$(PYTHON) -m ruff format
+	$(PYTHON) -m ruff check --fix
+
+bench: $(READY) ## measure
+	$(PYTHON) -m benchmarks $(ARGS)
+
+test-all-pythons: ## run the fast tests on every supported Python at hand
+	@echo "Pythons at hand:"; scripts/pythons
+	@$(MAKE) --no-print-directory $(addprefix fast-tests-on-,$(shell scripts/pythons | cut -d ' ' -f 1))
+
+test-other-pythons: $(READY)
+	@echo "Pythons at hand:"; scripts/pythons
+	@$(MAKE) --no-print-directory $(or $(strip $(addprefix fast-tests-on-,$(filter-out \
+		$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'), \
+		$(shell scripts/pythons | cut -d ' ' -f 1)))),no-other-python)
+
+no-other-python:
+	@echo "No other supported Python is at hand: the tests ran on one only."
+
+fast-tests-on-%: .venvs/py%/.ready
+	@echo "== the fast tests on Python $* =="
+	.venvs/py$*/bin/python -m pytest -q -m "not slow" $(ARGS)
+
+clean: ## remove everything that was made here
+	rm -rf .venv .venvs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+$(READY): requirements/dev.txt requirements/test.txt pyproject.toml
+	$(call install,.venv,$(PYTHON3),requirements/dev.txt)
+
+.PRECIOUS: .venvs/py%/.ready
+.venvs/py%/.ready: requirements/test.txt pyproject.toml
+	$(call install,.venvs/py$*,$(shell scripts/pythons | sed -n 's/^$* //p'),requirements/test.txt)

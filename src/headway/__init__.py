@@ -1,0 +1,1 @@
+"""A job queue for Python that lives in your database."""

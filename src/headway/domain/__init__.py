@@ -1,0 +1,1 @@
+"""Values and rules. No I/O, no event loop, no vendor: testable with plain calls."""

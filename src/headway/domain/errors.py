@@ -1,0 +1,161 @@
+"""Every error that Headway raises.
+
+    HeadwayError
+    ├── InvalidRequest            the caller asked for something that cannot be; nothing was written
+    │   ├── InvalidName           a job type, queue, key or schema name that is not allowed
+    │   ├── InvalidPayload        input or output that cannot be stored as it is
+    │   ├── InvalidOption         a lease, attempt, timeout or priority out of range
+    │   ├── UnknownJobType        no such job type is registered here
+    │   └── DuplicateJob          the id given is taken
+    ├── ConfigurationError        the app is put together wrongly (DSN, extras, registration)
+    ├── LeaseError                a change was refused because the caller does not hold the job
+    │   ├── JobNotRunning
+    │   ├── LeaseExpired
+    │   └── LeaseMismatch
+    ├── JobNotFound
+    ├── WrongState                the job is not in a state that allows this
+    ├── StoreError
+    │   ├── StoreClosed
+    │   ├── StoreUnreachable
+    │   ├── SchemaMissing
+    │   └── SchemaOutdated
+    ├── Unrecoverable             raised by handlers: do not try again
+    └── JobInterrupted            why a running handler must stop
+
+Messages are one sentence or two: what is wrong, and what to do about it. No message holds a
+payload or a secret.
+"""
+
+from __future__ import annotations
+
+
+class HeadwayError(Exception):
+    """Base of all errors raised by Headway."""
+
+
+class InvalidRequest(HeadwayError, ValueError):
+    """The request cannot be accepted; nothing was written."""
+
+
+class InvalidName(InvalidRequest):
+    """A name is empty, too long, or holds characters that are not allowed."""
+
+
+class InvalidPayload(InvalidRequest):
+    """A value cannot be stored: wrong type, too large, or not representable everywhere."""
+
+
+class InvalidOption(InvalidRequest):
+    """An option is out of range."""
+
+
+class UnknownJobType(InvalidRequest):
+    """No job type of that name is registered in this app."""
+
+    def __init__(self, name: str, suggestion: str | None = None) -> None:
+        self.name = name
+        self.suggestion = suggestion
+        hint = f"; did you mean {suggestion!r}?" if suggestion else "; register it before using it"
+        super().__init__(f"unknown job type {name!r}{hint}")
+
+
+class DuplicateJob(InvalidRequest):
+    """The id given for a new job is taken."""
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(
+            f"a job with id {job_id} exists already; leave the id out to have one made, "
+            "or use an idempotency key to get the existing job"
+        )
+
+
+class ConfigurationError(HeadwayError):
+    """The app is put together wrongly."""
+
+
+class LeaseError(HeadwayError):
+    """A change was refused because the caller does not hold the job; nothing was changed."""
+
+    reason = "the lease is not valid"
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"job {job_id}: {self.reason}")
+
+
+class JobNotRunning(LeaseError):
+    reason = "it is not running, so there is nothing to acknowledge, retry, fail or extend"
+
+
+class LeaseExpired(LeaseError):
+    reason = "the lease has expired and another worker may have taken the job over"
+
+
+class LeaseMismatch(LeaseError):
+    reason = "another worker holds the lease"
+
+
+class JobNotFound(HeadwayError):
+    """There is no such job or sequence."""
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"there is no job {job_id}; it never existed, was deleted, or was pruned")
+
+
+class WrongState(HeadwayError):
+    """The job is not in a state that allows what was asked."""
+
+    def __init__(self, job_id: str, state: str, wanted: str) -> None:
+        self.job_id = job_id
+        self.state = state
+        super().__init__(f"job {job_id} is {state}; {wanted}")
+
+
+class StoreError(HeadwayError):
+    """The store could not do what it was asked."""
+
+
+class StoreClosed(StoreError):
+    def __init__(self, store: str) -> None:
+        super().__init__(f"the {store} store is closed; open it (`async with app:`) before use")
+
+
+class StoreUnreachable(StoreError):
+    """The database did not answer; `where` names it without its secrets."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        self.where = where
+        super().__init__(f"cannot reach {where}: {cause}; is it running and is the DSN right?")
+
+
+class SchemaMissing(StoreError):
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"{where} has no Headway schema; create it with `headway migrate up` "
+            "or Headway(..., migrate=True)"
+        )
+
+
+class SchemaOutdated(StoreError):
+    def __init__(self, where: str, found: int, needed: int) -> None:
+        self.found = found
+        self.needed = needed
+        super().__init__(
+            f"the Headway schema in {where} is at version {found}, this release needs {needed}; "
+            "run `headway migrate up`"
+        )
+
+
+class Unrecoverable(HeadwayError):
+    """Raise it in a handler to dead-letter the job at once, whatever attempts are left."""
+
+
+class JobInterrupted(HeadwayError):
+    """Why a running handler must stop; found in `job.interruption` and in the cancellation."""
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        self.job_id = job_id
+        self.reason = reason
+        super().__init__(f"job {job_id} must stop: {reason.replace('_', ' ')}")

@@ -1,0 +1,154 @@
+"""The job: what is stored of it, what a claim hands out, and the states it passes through."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+from headway.domain.lease import Lease
+from headway.domain.schedule import NOW, After, At
+
+
+class JobState(enum.StrEnum):
+    """Where a job is in its life. A pending job with a future `run_at` is *shown* as scheduled."""
+
+    BLOCKED = "blocked"
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
+
+DEFAULT_QUEUE = "default"
+DEFAULT_MAX_ATTEMPTS = 4
+DEFAULT_MAX_LOSSES = 5
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job about to be stored. Everything is decided except what only the store can know:
+    the time, and whether the blockers are done."""
+
+    id: str
+    type: str
+    input: str
+    """The encoded arguments: text, JSON unless another codec is used."""
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    """Higher runs first."""
+    schedule: At | After = NOW
+    max_attempts: int | None = DEFAULT_MAX_ATTEMPTS
+    """Executions allowed in all; None is unlimited."""
+    max_losses: int = DEFAULT_MAX_LOSSES
+    timeout: float | None = None
+    """Seconds a single execution may take."""
+    id_given: bool = False
+    """The caller chose the id: finding it taken is an error, not an echo of our own insert."""
+    sequence_id: str | None = None
+    """None: this job begins a sequence and gives it its own id."""
+    sequence_type: str | None = None
+    root_id: str | None = None
+    """None: its own id."""
+    origin_id: str | None = None
+    step: int = 0
+    """The place in the sequence, 0 for its first job."""
+    blockers: tuple[str, ...] = ()
+    """Ids of sequences that must complete before this job may run, in order."""
+    dedup_key: str | None = None
+    dedup_any: bool = False
+    """Deduplicate against completed sequences too."""
+    dedup_window: float | None = None
+    """Seconds after which an older sequence no longer counts."""
+    dedup_except: str | None = None
+    """A sequence id that does not count: lets a job start its own successor under its key."""
+    trace: str | None = None
+    """Context carried from the producer to the handler (trace parent and the like)."""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored job as it was at one moment."""
+
+    id: str
+    type: str
+    queue: str
+    priority: int
+    state: JobState
+    input: str
+    output: str | None
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    """When it was last claimed."""
+    finished_at: datetime | None
+    attempts: int
+    """Recorded failures."""
+    losses: int
+    """Leases that ran out."""
+    max_attempts: int | None
+    max_losses: int
+    timeout: float | None
+    last_error: str | None
+    """The last failure, encoded by `headway.domain.failure`."""
+    lease: Lease | None
+    """Present exactly while the job is running."""
+    lease_version: int
+    worker: str | None
+    """Who holds it, or who held it last; None when it was completed without a worker."""
+    sequence_id: str
+    sequence_type: str
+    root_id: str
+    origin_id: str | None
+    step: int
+    awaited: bool
+    """Some job waits for this job's sequence."""
+    blockers: tuple[str, ...]
+    """Ids of the sequences it was given as blockers, done or not, in order."""
+    dedup_key: str | None
+    trace: str | None
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim hands to a worker: enough to run the job and to decide what comes after."""
+
+    id: str
+    type: str
+    queue: str
+    priority: int
+    input: str
+    run_at: datetime
+    created_at: datetime
+    attempts: int
+    losses: int
+    max_attempts: int | None
+    max_losses: int
+    timeout: float | None
+    lease: Lease
+    sequence_id: str
+    sequence_type: str
+    root_id: str
+    origin_id: str | None
+    step: int
+    has_blockers: bool
+    trace: str | None
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed or lost execution. Successful ones leave no such row."""
+
+    job_id: str
+    version: int
+    """The lease version of the execution."""
+    outcome: str
+    """`failed` or `lost`."""
+    worker: str | None
+    started_at: datetime | None
+    finished_at: datetime
+    error: str

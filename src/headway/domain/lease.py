@@ -1,0 +1,76 @@
+"""The lease: who holds a running job until when, and what a store answers to a fenced change."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+from headway.domain.errors import (
+    HeadwayError,
+    InvalidOption,
+    JobNotFound,
+    JobNotRunning,
+    LeaseExpired,
+    LeaseMismatch,
+)
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """Ownership of one running job. `version` rises by one with every claim of the job.
+
+    Handlers may use `version` as a fencing token for writes of their own: a write that carries a
+    lower version than one already seen comes from a worker that has lost the job.
+    """
+
+    token: str
+    version: int
+    until: datetime
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """A claim on a job as its holder states it: the job and the token."""
+
+    job_id: str
+    token: str
+
+
+class Verdict(enum.Enum):
+    """A store's answer for one job of a batch. Only APPLIED means that the row was changed."""
+
+    APPLIED = "applied"
+    ALREADY = "already"
+    """The job had ended the same way before: success, and nothing was changed."""
+    NOT_FOUND = "not_found"
+    NOT_RUNNING = "not_running"
+    EXPIRED = "expired"
+    MISMATCH = "mismatch"
+    HELD = "held"
+    """A reaper was refused: the lease has not expired."""
+    WRONG_STATE = "wrong_state"
+
+    @property
+    def ok(self) -> bool:
+        return self is Verdict.APPLIED or self is Verdict.ALREADY
+
+    def error(self, job_id: str) -> HeadwayError | None:
+        """The error that a caller should see, or None if the change took."""
+        match self:
+            case Verdict.APPLIED | Verdict.ALREADY:
+                return None
+            case Verdict.NOT_FOUND:
+                return JobNotFound(job_id)
+            case Verdict.NOT_RUNNING | Verdict.WRONG_STATE:
+                return JobNotRunning(job_id)
+            case Verdict.EXPIRED:
+                return LeaseExpired(job_id)
+            case Verdict.MISMATCH | Verdict.HELD:
+                return LeaseMismatch(job_id)
+
+
+def check_lease_for(seconds: float) -> float:
+    """Return `seconds` if a lease may last that long; stores call this before anything else."""
+    if not seconds > 0:
+        raise InvalidOption(f"a lease must last longer than 0 seconds, not {seconds!r}")
+    return seconds

@@ -1,0 +1,93 @@
+"""The rules: what follows from how an execution went. The one place where retry, fail and lose
+are decided, and where a refused change is told apart. Stores apply, they never choose."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from headway.domain.errors import Unrecoverable
+from headway.domain.failure import Failure, encode_failure
+from headway.domain.job import ClaimedJob, JobRecord, JobState
+from headway.domain.lease import Verdict
+from headway.domain.retry import RetryPolicy
+from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
+
+
+def after_failure(
+    job: ClaimedJob, failure: Failure, policy: RetryPolicy, *, recoverable: bool
+) -> Retry | Fail:
+    """The handler raised, timed out, or is missing: try again while executions are left.
+
+    `attempts` counts recorded failures, so after this one there are `attempts + 1`.
+    """
+    charged = job.attempts + 1
+    error = encode_failure(failure)
+    exhausted = job.max_attempts is not None and charged >= job.max_attempts
+    if exhausted or not recoverable:
+        return Fail(job.id, job.lease.token, error)
+    return Retry(job.id, job.lease.token, policy.delay(charged), error)
+
+
+def is_recoverable(error: BaseException) -> bool:
+    """Whether trying again may help; handlers say no by raising Unrecoverable."""
+    return not isinstance(error, Unrecoverable)
+
+
+def after_expiry(job: JobRecord) -> Lose:
+    """The lease ran out: give the job back, unless it has cost too many workers already."""
+    if job.lease is None:
+        raise ValueError(f"job {job.id} holds no lease that could expire")
+    charged = job.losses + 1
+    dead = charged >= job.max_losses
+    worker = job.worker or "a worker"
+    message = f"{worker} did not renew its lease by {job.lease.until.isoformat()}"
+    if dead:
+        message += f"; that was loss {charged} of {job.max_losses}, so it is not tried again"
+    return Lose(job.id, job.lease.token, encode_failure(Failure("LeaseLost", message)), dead)
+
+
+def judge(
+    settlement: Settlement,
+    state: JobState | None,
+    token: str | None,
+    until: datetime | None,
+    now: datetime,
+) -> Verdict:
+    """What a store answers to `settlement` for a row in this state; APPLIED means: go ahead.
+
+    Order of precedence: absent, ended the same way already, not running, expired, other token.
+    """
+    if state is None:
+        return Verdict.NOT_FOUND
+    if state.terminal and state is aimed_state(settlement):
+        return Verdict.ALREADY
+    if isinstance(settlement, Lose):
+        return _judge_loss(settlement, state, token, until, now)
+    return judge_lease(settlement.token, state, token, until, now)
+
+
+def judge_lease(
+    claimed: str, state: JobState | None, token: str | None, until: datetime | None, now: datetime
+) -> Verdict:
+    """Whether the holder of `claimed` still holds the job. A lease that expires now has expired."""
+    if state is None:
+        return Verdict.NOT_FOUND
+    if state is not JobState.RUNNING or until is None:
+        return Verdict.NOT_RUNNING
+    if until <= now:
+        return Verdict.EXPIRED
+    if token != claimed:
+        return Verdict.MISMATCH
+    return Verdict.APPLIED
+
+
+def _judge_loss(
+    settlement: Lose, state: JobState, token: str | None, until: datetime | None, now: datetime
+) -> Verdict:
+    if state is not JobState.RUNNING or until is None:
+        return Verdict.NOT_RUNNING
+    if token != settlement.token:
+        return Verdict.MISMATCH
+    if until > now:
+        return Verdict.HELD
+    return Verdict.APPLIED

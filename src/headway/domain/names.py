@@ -1,0 +1,52 @@
+"""Which names are allowed: job types, queues, keys, workers, schemas and table prefixes."""
+
+from __future__ import annotations
+
+import re
+
+from headway.domain.errors import InvalidName
+
+MAX_NAME = 200
+MAX_KEY = 500
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-<>]*")
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return `name` if it may name a job type, queue or worker; otherwise raise InvalidName."""
+    if not isinstance(name, str):
+        raise InvalidName(f"a {kind} must be a string, not {type(name).__name__}")
+    if not name:
+        raise InvalidName(f"a {kind} must not be empty")
+    if len(name) > MAX_NAME:
+        raise InvalidName(f"a {kind} has at most {MAX_NAME} characters; this one has {len(name)}")
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"{kind} {name!r} is not allowed: use letters, digits and _ . : / - "
+            "and begin with a letter, digit or _"
+        )
+    return name
+
+
+def check_key(kind: str, key: object) -> str:
+    """Return `key` if it may serve as a deduplication key: any text, without NUL or surrogates."""
+    if not isinstance(key, str):
+        raise InvalidName(f"a {kind} must be a string, not {type(key).__name__}")
+    if not key:
+        raise InvalidName(f"a {kind} must not be empty")
+    if len(key) > MAX_KEY:
+        raise InvalidName(f"a {kind} has at most {MAX_KEY} characters; this one has {len(key)}")
+    if "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
+        raise InvalidName(f"a {kind} must not hold NUL or unpaired surrogate characters")
+    return key
+
+
+def check_identifier(kind: str, name: object) -> str:
+    """Return `name` if it may become part of SQL as a schema name or table prefix."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise InvalidName(
+            f"{kind} {name!r} is not allowed: use lower-case letters, digits and _, "
+            "at most 40 characters, not beginning with a digit"
+        )
+    return name

@@ -1,0 +1,62 @@
+"""When a job may run: at a moment, or after a while by the store's clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from headway.domain.errors import InvalidOption
+
+
+class At(msgspec.Struct, frozen=True):
+    """At a moment; one in the past means now."""
+
+    moment: datetime
+
+    def __post_init__(self) -> None:
+        if self.moment.tzinfo is None:
+            raise InvalidOption(
+                "At(...) needs a datetime with a time zone; use datetime.now(UTC) or .astimezone()"
+            )
+
+
+class After:
+    """After a while, counted by the store's clock from the moment the job is stored."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(
+        self,
+        delay: timedelta | None = None,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        self.seconds: Final = max(0.0, ((delay or timedelta()) + given).total_seconds())
+
+    def __repr__(self) -> str:
+        return f"After(seconds={self.seconds})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, After) and other.seconds == self.seconds
+
+    def __hash__(self) -> int:
+        return hash(self.seconds)
+
+
+Schedule = At | After
+NOW: Final = After()
+
+
+def due(schedule: At | After, now: datetime) -> datetime:
+    """The moment at which a job with this schedule becomes due: never before `now`."""
+    match schedule:
+        case At(moment):
+            return max(moment.astimezone(UTC), now)
+        case After():
+            return now + timedelta(seconds=schedule.seconds)

@@ -1,0 +1,95 @@
+"""What may become of a running job. A worker (or reaper) decides on one of these, a store applies
+it if the fence allows. Tokens are checked in the statement that changes the row."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from headway.domain.job import JobState, NewJob
+from headway.domain.lease import Verdict
+from headway.domain.schedule import After, At
+
+
+class Complete(msgspec.Struct, frozen=True):
+    """It is done. With a successor its sequence goes on, without one the sequence is complete."""
+
+    job_id: str
+    token: str
+    output: str | None = None
+    successor: NewJob | None = None
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """It failed and is to be tried again after `delay` seconds: charges an attempt."""
+
+    job_id: str
+    token: str
+    delay: float
+    error: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """It failed for good: charges an attempt and dead-letters the job."""
+
+    job_id: str
+    token: str
+    error: str
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Given back unstarted or interrupted: pending again at its old place, nothing charged."""
+
+    job_id: str
+    token: str
+
+
+class Reschedule(msgspec.Struct, frozen=True):
+    """It asked to run again later: nothing charged."""
+
+    job_id: str
+    token: str
+    schedule: At | After
+
+
+class Lose(msgspec.Struct, frozen=True):
+    """Its lease ran out: charges a loss and clears its schedule (`run_at` becomes `created_at`);
+    with `dead` the job is dead-lettered. Refused while the lease is still valid."""
+
+    job_id: str
+    token: str
+    error: str
+    dead: bool
+
+
+Settlement = Complete | Retry | Fail | Release | Reschedule | Lose
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """A job that became pending because its last blocker completed."""
+
+    job_id: str
+    type: str
+    queue: str
+    run_at: datetime
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A store's answer to a batch: one verdict per settlement, in order, and the jobs freed."""
+
+    verdicts: list[Verdict]
+    freed: list[Freed] = []
+
+
+def aimed_state(settlement: Settlement) -> JobState:
+    """The state in which the job is to end up."""
+    match settlement:
+        case Complete():
+            return JobState.COMPLETED
+        case Fail():
+            return JobState.FAILED
+        case Lose():
+            return JobState.FAILED if settlement.dead else JobState.PENDING
+        case Retry() | Release() | Reschedule():
+            return JobState.PENDING

@@ -1,0 +1,1 @@
+"""Behaviour: what repeats, waits and reacts. Knows the ports, never a vendor."""

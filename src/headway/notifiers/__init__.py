@@ -1,0 +1,1 @@
+"""Notifiers wake sleepers; only ever a hint."""

@@ -1,0 +1,1 @@
+"""Observers hear every lifecycle event."""

@@ -1,0 +1,1 @@
+"""The promises between the rooms, as Protocols; what may run at once is in their docstrings."""

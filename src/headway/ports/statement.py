@@ -1,0 +1,33 @@
+"""The piece of SQL that an operation asks for and a connection runs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+Row = Sequence[Any]
+
+
+class Statement(msgspec.Struct, frozen=True, gc=False):
+    """One statement and what it needs. Whoever runs it sends its rows back to the operation.
+
+    `rows`, if given, holds one tuple per item of a batch: a store whose SQL takes arrays gets the
+    columns of them before `params`; one whose SQL takes an item at a time is run once per item, and
+    the rows returned are joined. `alone` says that the statement is atomic by itself and needs no
+    transaction around it.
+    """
+
+    sql: str
+    params: tuple[Any, ...] = ()
+    rows: Sequence[tuple[Any, ...]] | None = None
+    alone: bool = False
+
+
+Operation = Generator[Any, Any, T]
+"""What a store does, as a generator: it yields what its runner must execute (a Statement, for SQL
+stores; nothing at all for the memory store) and returns the answer. The same generator is driven
+by an awaiting runner, a blocking one, or on a connection that the user owns."""

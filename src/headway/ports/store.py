@@ -1,0 +1,272 @@
+"""What a store promises. It keeps jobs and performs primitive changes; it holds no policy.
+
+Verbs are *operations*: calling one does nothing, running it does. `run(store.claim, order)` runs
+it on a connection of the store's own, `run_in(tx, store.insert, jobs)` inside the caller's
+transaction, and the `_sync` twins do so without an event loop.
+
+Promises that every store keeps, and `headway.testing.conformance` checks:
+
+- An operation is atomic: all of it happened when the call returns, or nothing.
+- **Claim.** A running job whose lease is valid is never handed out again, whatever runs at once.
+  Each job is handed to at most one of any number of concurrent claimers.
+- **Fence.** Whatever changes a running job on behalf of its holder compares the token and the
+  expiry in the very statement that changes the row. A refused change changes nothing at all.
+- **Batches.** Verbs that take many items answer for each, in order; a refused one harms no other.
+- **Time.** `now=None` is the store's own clock. Times are kept to the microsecond, in UTC. A job is
+  due when `run_at <= now`; a lease has expired when `until <= now`.
+- **Durability.** When `run` returns, the change survives the death of this process (memory store
+  excepted) and, with the database's default settings, of the database.
+
+`run` and `run_in` may be called by any number of tasks at once; the `_sync` ones from any thread.
+Transient errors (connection lost, serialization failure, database starting up) are retried inside
+`run` and `run_sync` as the store's `patience` says, never inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, NewJob
+from headway.domain.lease import Held, Verdict
+from headway.domain.reading import (
+    ClaimOrder,
+    JobCount,
+    JobFilter,
+    Page,
+    PruneRule,
+    QueueRecord,
+    WorkerRecord,
+)
+from headway.domain.settlement import Freed, Settled, Settlement
+from headway.ports.statement import Operation
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """What became of a new job. When `deduplicated`, `id` is the existing sequence's."""
+
+    id: str
+    run_at: datetime
+    blocked: bool = False
+    deduplicated: bool = False
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store can and cannot do; conformance cases are left out only by these."""
+
+    durable: bool
+    """Jobs survive the process."""
+    across_processes: bool
+    """Several processes can work on it."""
+    transactions: bool
+    """`begin` hands out a transaction whose changes can be rolled back."""
+
+
+class Operations(Protocol):
+    """The verbs. Nothing happens until a runner drives what they return."""
+
+    def insert(
+        self, jobs: Sequence[NewJob], *, now: datetime | None = None
+    ) -> Operation[list[Inserted]]:
+        """Store new jobs, blocked if a blocker is not complete, pending otherwise; all or none.
+
+        Raises DuplicateJob for a given id that is taken (a generated one is taken only by our own
+        earlier try, which then counts), JobNotFound for a blocker that does not exist.
+        """
+        ...
+
+    def claim(
+        self, order: ClaimOrder, *, now: datetime | None = None
+    ) -> Operation[list[ClaimedJob]]:
+        """Hand out due pending jobs: queues in the order given, within a queue by priority
+        (highest first), then `run_at`, then id. Nothing from paused queues. Raises InvalidOption
+        for `lease_for <= 0`. Returns them in the order in which they should be run."""
+        ...
+
+    def extend(
+        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        """Make leases last `lease_for` seconds from now; token and version stay."""
+        ...
+
+    def settle(
+        self, settlements: Sequence[Settlement], *, now: datetime | None = None
+    ) -> Operation[Settled]:
+        """Apply what was decided, each guarded by its own fence.
+
+        A completion without successor completes its sequence and, in the same transaction, frees
+        the jobs for which it was the last incomplete blocker: their `run_at` becomes the later of
+        the old one and now. Failures and losses leave an AttemptRecord.
+        """
+        ...
+
+    def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
+        """Running jobs whose lease has expired, longest ago first. Changes nothing."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> Operation[list[JobRecord | None]]:
+        """The jobs with these ids, in order; None for those that do not exist."""
+        ...
+
+    def find(
+        self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
+    ) -> Operation[Page]:
+        """Jobs by id, newest first. Raises InvalidOption for a cursor that is not one of ours."""
+        ...
+
+    def counts(self) -> Operation[list[JobCount]]: ...
+
+    def attempts(self, job_id: str) -> Operation[list[AttemptRecord]]:
+        """The failed and lost executions of a job, oldest first."""
+        ...
+
+    def cancel(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        """End blocked, pending and running jobs as cancelled; ALREADY for cancelled ones,
+        WRONG_STATE for those that ended otherwise. A running job's holder loses its lease."""
+        ...
+
+    def redrive(
+        self,
+        ids: Sequence[str],
+        *,
+        input: str | None = None,
+        now: datetime | None = None,
+    ) -> Operation[list[Verdict]]:
+        """Make failed and cancelled jobs pending again, due now, attempts and losses back to 0,
+        with another input if one is given. WRONG_STATE for all others. History stays."""
+        ...
+
+    def pause(
+        self, queue: str, paused: bool, *, now: datetime | None = None
+    ) -> Operation[None]: ...
+
+    def queues(self) -> Operation[list[QueueRecord]]:
+        """Queues that have been paused or resumed, or that hold jobs, by name."""
+        ...
+
+    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+        """A worker lives; the store sets `seen_at` (and `started_at` the first time)."""
+        ...
+
+    def workers(self) -> Operation[list[WorkerRecord]]: ...
+
+    def forget_workers(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        unseen_for: float | None = None,
+        now: datetime | None = None,
+    ) -> Operation[int]:
+        """Remove these workers, and those not heard of for `unseen_for` seconds."""
+        ...
+
+    def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        """Delete up to `limit` sequences that the rule allows to go, with all their jobs, attempts
+        and blocker entries; the number of jobs deleted. Never touches a sequence whose last job is
+        not terminal, nor one that a job which is not terminal waits for."""
+        ...
+
+    def current(
+        self, sequence_ids: Sequence[str], *, lock: bool = False
+    ) -> Operation[list[JobRecord | None]]:
+        """The last job of each sequence; with `lock`, held until the transaction ends."""
+        ...
+
+    def trigger(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        """Make pending jobs due now; WRONG_STATE for others."""
+        ...
+
+    def finish(
+        self,
+        job_id: str,
+        output: str | None,
+        successor: NewJob | None,
+        *,
+        now: datetime | None = None,
+    ) -> Operation[list[Freed]]:
+        """Complete a job without a lease (from outside, `worker` becomes None), whatever
+        non-terminal state it is in; frees jobs as `settle` does. The caller holds the row through
+        `current(..., lock=True)` and has checked its state."""
+        ...
+
+    def blocker_outputs(self, job_ids: Sequence[str]) -> Operation[dict[str, list[str | None]]]:
+        """For each job the outputs of its blockers' sequences, in order."""
+        ...
+
+    def dependents(self, sequence_ids: Sequence[str]) -> Operation[list[JobRecord]]:
+        """Jobs that were given any of these sequences as blockers."""
+        ...
+
+    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
+        """Delete whole trees of sequences by root; the ids of the jobs that are gone."""
+        ...
+
+
+class Store(Operations, Protocol):
+    """Operations, and what runs them."""
+
+    name: str
+    """How messages call it, without secrets: `SQLite shop.db`, `PostgreSQL db at host:5432`."""
+    capabilities: Capabilities
+
+    async def open(self) -> None:
+        """Connect, and check the schema. Raises StoreUnreachable, SchemaMissing, SchemaOutdated."""
+        ...
+
+    async def close(self) -> None:
+        """Let running operations end and let go of everything. Closing twice, or before opening,
+        is fine; any other call afterwards raises StoreClosed."""
+        ...
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of the steps applied. May be run again, from
+        several processes at once, and while workers of the previous version run."""
+        ...
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation in a transaction of its own."""
+        ...
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """The same, blocking, from any thread; it does not depend on any event loop's health."""
+        ...
+
+    async def run_in(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an operation inside a transaction that the caller began and will end."""
+        ...
+
+    def run_in_sync(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the caller's transaction commits; False if that cannot be
+        seen."""
+        ...
+
+    def begin(self) -> AbstractAsyncContextManager[Any]:
+        """A transaction: commits when left, rolls back when left by an exception. What is handed
+        out is the driver's own object, accepted by `run_in`."""
+        ...
+
+    def expect(self, queue: str, run_at: datetime | None) -> None:
+        """A hint that a job due at `run_at` may have appeared: stores that remember how far they
+        have looked look there again. Never blocks."""
+        ...

@@ -1,0 +1,1 @@
+"""Run a store's statements on a connection that the user owns."""

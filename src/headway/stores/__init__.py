@@ -1,0 +1,1 @@
+"""Stores: they keep jobs and apply what was decided, guarded by the fence."""

@@ -1,0 +1,1 @@
+"""The SQLite store: the embedded default, one file, any number of processes."""

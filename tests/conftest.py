@@ -1,0 +1,132 @@
+"""Fixtures for all tests: real servers, fresh databases, and nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.servers import PostgresBinaries, PostgresServer
+
+GRACE = 2.0
+"""Seconds that threads and tasks have for ending after a test."""
+
+not_verified = pytest.StashKey[dict[str, list[str]]]()
+"""Why something could not be tried on this machine -> the tests that would have."""
+
+# A busy machine is not a failed test; pytest-timeout ends what hangs.
+hypothesis.settings.register_profile("headway", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("headway")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[not_verified] = {}
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for reason, tests in config.stash[not_verified].items():
+        terminalreporter.section("NOT VERIFIED", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{reason}. These tests did not run:")
+        for test in sorted(set(tests)):
+            terminalreporter.line(f"  {test}")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The PostgreSQL that most tests use; it forgets on a crash, for speed."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def second_postgres_binaries(postgres_server: PostgresServer) -> PostgresBinaries | None:
+    """A PostgreSQL of another major version than `postgres_server`, if the machine has one."""
+    return PostgresBinaries.find(other_than=postgres_server.major)
+
+
+@pytest.fixture(scope="session")
+def _second_postgres_server(
+    second_postgres_binaries: PostgresBinaries | None,
+) -> Iterator[PostgresServer | None]:
+    if second_postgres_binaries is None:
+        yield None
+        return
+    with PostgresServer(second_postgres_binaries) as server:
+        yield server
+
+
+@pytest.fixture
+def second_postgres_server(
+    request: pytest.FixtureRequest,
+    postgres_server: PostgresServer,
+    _second_postgres_server: PostgresServer | None,
+) -> PostgresServer:
+    """A server of another major version; without one the run says loudly what it did not verify."""
+    if _second_postgres_server is None:
+        reason = f"This machine has no PostgreSQL besides version {postgres_server.major}"
+        request.config.stash[not_verified].setdefault(reason, []).append(request.node.nodeid)
+        pytest.skip(f"NOT VERIFIED: {reason}")
+    return _second_postgres_server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, empty database."""
+    name = postgres_server.create_database()
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def second_postgres_url(second_postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, empty database on the server of another major version."""
+    name = second_postgres_server.create_database()
+    yield second_postgres_server.url(name)
+    second_postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> Path:
+    """Where a test may keep its SQLite file; nothing is there yet."""
+    return tmp_path / "headway.db"
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Iterator[None]:
+    """Fail a test that leaves a thread behind, daemon or not."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + GRACE
+    for thread in set(threading.enumerate()) - before:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    leaked = sorted(thread.name for thread in set(threading.enumerate()) - before)
+    if leaked:
+        pytest.fail(f"threads still running {GRACE:.0f} s after the test: {', '.join(leaked)}")
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_tasks(request: pytest.FixtureRequest, no_leaked_threads: None) -> None:
+    """Fail an async test that leaves a task behind; a test without a loop is not given one."""
+    if inspect.iscoroutinefunction(getattr(request.node, "function", None)):
+        request.getfixturevalue("_no_leaked_tasks")
+
+
+@pytest.fixture
+async def _no_leaked_tasks() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    # What is left now would be cancelled, unseen, when the loop is closed.
+    leaked = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if leaked:
+        _, leaked = await asyncio.wait(leaked, timeout=GRACE)
+    if leaked:
+        names = "\n".join(f"  {task!r}" for task in leaked)
+        pytest.fail(f"tasks still running {GRACE:.0f} s after the test:\n{names}")
