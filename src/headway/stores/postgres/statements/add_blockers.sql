@@ -1,0 +1,2 @@
+insert into /*headway*/job_blocker (job_id, position, blocker_id)
+select * from unnest($1::uuid[], $2::int[], $3::uuid[])

@@ -1,0 +1,11 @@
+insert into /*headway*/worker (
+    id, host, pid, queues, types, concurrency, running, started_at, seen_at
+)
+values (
+    $1::text, $2::text, $3::int, $4::text, $5::text, $6::int, $7::int,
+    coalesce($8::timestamptz, statement_timestamp()),
+    coalesce($8::timestamptz, statement_timestamp())
+)
+on conflict (id) do update set
+    host = excluded.host, pid = excluded.pid, queues = excluded.queues, types = excluded.types,
+    concurrency = excluded.concurrency, running = excluded.running, seen_at = excluded.seen_at

@@ -1,0 +1,14 @@
+-- The fast path: jobs for which nobody waits. A lease token is there exactly while a job runs, so
+-- the state is not asked: asking it lures the planner to the small index of running jobs.
+update /*headway*/job j
+set state = 'completed',
+    output = done.output,
+    finished_at = coalesce($4::timestamptz, statement_timestamp()),
+    lease_token = null,
+    lease_until = null
+from unnest($1::uuid[], $2::uuid[], $3::text[]) as done (id, token, output)
+where j.id = done.id
+    and j.lease_token = done.token
+    and j.lease_until > coalesce($4::timestamptz, statement_timestamp())
+    and not j.awaited
+returning j.id

@@ -1,0 +1,12 @@
+-- As `complete`, for jobs that are continued or that somebody may wait for.
+update /*headway*/job j
+set state = 'completed',
+    output = done.output,
+    finished_at = coalesce($4::timestamptz, statement_timestamp()),
+    lease_token = null,
+    lease_until = null
+from unnest($1::uuid[], $2::uuid[], $3::text[]) as done (id, token, output)
+where j.id = done.id
+    and j.lease_token = done.token
+    and j.lease_until > coalesce($4::timestamptz, statement_timestamp())
+returning j.id, j.sequence_id, j.awaited

@@ -1,0 +1,11 @@
+-- The last job of each sequence.
+select /*record*/
+from /*headway*/job j
+where j.id = any(array(
+    select coalesce((
+        select later.id from /*headway*/job later
+        where later.sequence_id = s.id and later.step > 0
+        order by later.step desc limit 1
+    ), s.id)
+    from unnest($1::uuid[]) as s (id)
+))

@@ -1,0 +1,2 @@
+-- Which of these ids are taken.
+select id from /*headway*/job where id = any($1::uuid[])

@@ -1,0 +1,2 @@
+select id, host, pid, queues, types, concurrency, running, started_at, seen_at
+from /*headway*/worker order by started_at, id

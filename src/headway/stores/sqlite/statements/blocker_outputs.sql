@@ -1,0 +1,11 @@
+select b.job_id, (
+    select last.output from /*headway*/job last
+    where last.id = coalesce((
+        select later.id from /*headway*/job later
+        where later.sequence_id = b.blocker_id and later.step > 0
+        order by later.step desc limit 1
+    ), b.blocker_id)
+)
+from /*headway*/job_blocker b
+where b.job_id in (select value from json_each(?1))
+order by b.job_id, b.position

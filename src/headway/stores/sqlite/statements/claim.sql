@@ -1,0 +1,24 @@
+-- Take due jobs of one queue; there is one writer at a time, so nothing needs to be skipped.
+update /*headway*/job
+set state = 'running',
+    started_at = ?3,
+    lease_until = ?3 + cast(round(?4 * 1000000) as integer),
+    lease_token = ?5,
+    lease_version = lease_version + 1,
+    worker = ?6
+where seq in (
+    select seq from /*headway*/job
+    where state = 'pending'
+        and queue = ?1
+        and run_at <= ?3
+        and type in (select value from json_each(?7))
+        and not exists (
+            select 1 from /*headway*/queue q where q.name = ?1 and q.paused_at is not null
+        )
+    order by priority desc, run_at, id
+    limit ?2
+)
+returning
+    id, type, queue, priority, input, run_at, created_at, attempts, losses, max_attempts,
+    max_losses, timeout, lease_version, lease_until, sequence_id, coalesce(sequence_type, type),
+    root_id, origin_id, step, has_blockers, trace

@@ -1,0 +1,5 @@
+-- As `complete`, for jobs that are continued or that somebody may wait for.
+update /*headway*/job
+set state = 'completed', output = ?3, finished_at = ?4, lease_token = null, lease_until = null
+where id = ?1 and lease_token = ?2 and lease_until > ?4
+returning id, sequence_id, awaited

@@ -1,0 +1,1 @@
+delete from /*headway*/attempt where job_id = ?1

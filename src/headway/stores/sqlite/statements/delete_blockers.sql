@@ -1,0 +1,1 @@
+delete from /*headway*/job_blocker where job_id = ?1
