@@ -14,6 +14,11 @@
     │   └── LeaseMismatch
     ├── JobNotFound
     ├── WrongState                the job is not in a state that allows this
+    ├── SequencesNeeded           other sequences wait for what is to be deleted
+    ├── WaitError                 waiting for a sequence did not give its result
+    │   ├── WaitTimeout
+    │   ├── SequenceFailed        carries the failure of its last job
+    │   └── SequenceCancelled
     ├── StoreError
     │   ├── StoreClosed
     │   ├── StoreUnreachable
@@ -27,6 +32,10 @@ payload or a secret.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.domain.failure import Failure
 
 
 class HeadwayError(Exception):
@@ -111,6 +120,53 @@ class WrongState(HeadwayError):
         self.job_id = job_id
         self.state = state
         super().__init__(f"job {job_id} is {state}; {wanted}")
+
+
+class SequencesNeeded(HeadwayError):
+    """Sequences cannot be deleted because others, not among them, were given them as blockers."""
+
+    def __init__(self, dependents: Sequence[str]) -> None:
+        self.dependents = tuple(dependents)
+        """The roots of the sequences that depend on them."""
+        some = ", ".join(self.dependents[:3]) + (", …" if len(self.dependents) > 3 else "")
+        super().__init__(
+            f"other sequences depend on these and would wait forever; delete their roots too "
+            f"({some}), or pass cascade=True"
+        )
+
+
+class WaitError(HeadwayError):
+    """Waiting for a sequence did not give its result."""
+
+    sequence_id: str
+
+
+class WaitTimeout(WaitError, TimeoutError):
+    """The sequence did not end in time; it goes on, and can be waited for again."""
+
+    def __init__(self, sequence_id: str, timeout: float, state: str) -> None:
+        self.sequence_id = sequence_id
+        self.state = state
+        super().__init__(f"sequence {sequence_id} is still {state} after {timeout:g} seconds")
+
+
+class SequenceFailed(WaitError):
+    """The sequence's last job is dead-lettered. A redrive lets the sequence go on."""
+
+    def __init__(self, sequence_id: str, job_id: str, type: str, failure: Failure) -> None:
+        self.sequence_id = sequence_id
+        self.job_id = job_id
+        self.type = type
+        self.failure = failure
+        super().__init__(f"sequence {sequence_id} failed in job {job_id} ({type}): {failure}")
+
+
+class SequenceCancelled(WaitError):
+    """The sequence was cancelled."""
+
+    def __init__(self, sequence_id: str) -> None:
+        self.sequence_id = sequence_id
+        super().__init__(f"sequence {sequence_id} was cancelled")
 
 
 class StoreError(HeadwayError):

@@ -31,6 +31,13 @@ class WorkerTroubled(msgspec.Struct, frozen=True):
     error: str
 
 
+class WorkerRecovered(msgspec.Struct, frozen=True):
+    """What was in trouble works again."""
+
+    worker: str
+    part: str
+
+
 class JobCreated(msgspec.Struct, frozen=True):
     job_id: str
     type: str
@@ -120,6 +127,7 @@ Event = (
     | WorkerStopping
     | WorkerStopped
     | WorkerTroubled
+    | WorkerRecovered
     | JobCreated
     | AttemptStarted
     | AttemptFailed

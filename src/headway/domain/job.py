@@ -69,6 +69,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which an older sequence no longer counts."""
     dedup_except: str | None = None
     """A sequence id that does not count: lets a job start its own successor under its key."""
+    only_for: str | None = None
+    """The id of a job later in the batch: if that one is deduplicated, this one is not stored."""
     trace: str | None = None
     """Context carried from the producer to the handler (trace parent and the like)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
 from headway.domain.errors import InvalidName
 
@@ -50,3 +51,19 @@ def check_identifier(kind: str, name: object) -> str:
             "at most 40 characters, not beginning with a digit"
         )
     return name
+
+
+def check_id(id: object) -> str:
+    """Return the id of a job or sequence in its canonical form, if it is a UUID."""
+    if isinstance(id, UUID):
+        return str(id)
+    if not isinstance(id, str):
+        raise InvalidName(f"an id must be a UUID or a string that holds one, not {_kind(id)}")
+    try:
+        return str(UUID(id))
+    except ValueError:
+        raise InvalidName(f"an id must be a UUID; {id[:80]!r} is not one") from None
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

@@ -58,6 +58,14 @@ class Inserted(msgspec.Struct, frozen=True):
     deduplicated: bool = False
 
 
+class MigrationStatus(msgspec.Struct, frozen=True):
+    """One step of the schema; `applied_at` is None while it is missing."""
+
+    version: int
+    name: str
+    applied_at: datetime | None
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a store can and cannot do; conformance cases are left out only by these."""
 
@@ -105,6 +113,11 @@ class Operations(Protocol):
         the jobs for which it was the last incomplete blocker: their `run_at` becomes the later of
         the old one and now. Failures and losses leave an AttemptRecord.
         """
+        ...
+
+    def hold(self, job_id: str, token: str, *, now: datetime | None = None) -> Operation[Verdict]:
+        """Lock the job until the transaction ends and say whether this token still holds it:
+        APPLIED, or why not."""
         ...
 
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
@@ -232,6 +245,12 @@ class Store(Operations, Protocol):
     async def migrate(self) -> list[str]:
         """Bring the schema up to date; the names of the steps applied. May be run again, from
         several processes at once, and while workers of the previous version run."""
+        ...
+
+    async def migration_status(self) -> list[MigrationStatus]: ...
+
+    def migration_script(self) -> str:
+        """The whole schema as SQL, for those who apply it by hand; empty if there is none."""
         ...
 
     async def run(

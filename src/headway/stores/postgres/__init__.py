@@ -1,1 +1,5 @@
 """The PostgreSQL store."""
+
+from headway.stores.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

@@ -1,0 +1,50 @@
+"""Trying again when a database is away for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from headway.domain.errors import InvalidOption
+from headway.domain.retry import Backoff
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often an operation is tried when it fails in a way that may pass, and the pauses."""
+
+    tries: int = 5
+    backoff: Backoff = field(default_factory=lambda: Backoff(base=0.05, cap=2.0))
+
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise InvalidOption(f"an operation must be tried at least once, not {self.tries} times")
+
+    async def run(
+        self, attempt: Callable[[], Awaitable[T]], is_transient: Callable[[BaseException], bool]
+    ) -> T:
+        for failures in range(1, self.tries):
+            try:
+                return await attempt()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+            await asyncio.sleep(self.backoff.delay(failures))
+        return await attempt()
+
+    def run_sync(
+        self, attempt: Callable[[], T], is_transient: Callable[[BaseException], bool]
+    ) -> T:
+        for failures in range(1, self.tries):
+            try:
+                return attempt()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+            time.sleep(self.backoff.delay(failures))
+        return attempt()

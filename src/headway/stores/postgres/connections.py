@@ -1,0 +1,161 @@
+"""Connections to PostgreSQL: the store's own, those handed to handlers, and what can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow, tuple_row
+from psycopg.types.string import TextLoader
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+
+from headway.domain.errors import ConfigurationError
+from headway.ports.statement import Row, Statement
+from headway.providers.batches import with_columns
+
+# A plan made while the table was empty ruins claims once it is full, so statements are planned
+# for their parameters each time; and whoever asks here always means the index.
+SETTINGS = (
+    "set plan_cache_mode = force_custom_plan; set enable_seqscan = off; set jit = off;"
+    " set timezone = 'UTC'"
+)
+
+
+def describe(dsn: str) -> str:
+    """Where a DSN leads, without its secrets."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise ConfigurationError(
+            "the PostgreSQL DSN cannot be read; write postgresql://user:password@host:port/database"
+            " with special characters in user and password percent-encoded"
+        ) from None
+    host, port = parts.get("host") or "localhost", parts.get("port") or "5432"
+    database = parts.get("dbname") or parts.get("user") or "postgres"
+    return f"PostgreSQL database {database!r} at {host}:{port}"
+
+
+def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
+    """Connections for the store's own statements."""
+
+    async def configure(connection: AsyncConnection[TupleRow]) -> None:
+        connection.adapters.register_loader("uuid", TextLoader)
+        await connection.execute(SETTINGS)
+
+    return AsyncConnectionPool(
+        dsn,
+        kwargs=_arguments(autocommit=True),
+        min_size=min(2, max_size),
+        max_size=max_size,
+        configure=configure,
+        open=False,
+        timeout=10,
+        reconnect_timeout=5,
+    )
+
+
+def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
+    """Connections for transactions that handlers write in: nothing is set on them."""
+    return AsyncConnectionPool(
+        dsn,
+        kwargs=_arguments(autocommit=False),
+        min_size=0,
+        max_size=max_size,
+        open=False,
+        timeout=10,
+        reconnect_timeout=5,
+    )
+
+
+def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow]]:
+    """Connections for callers without an event loop."""
+
+    def configure(connection: Connection[TupleRow]) -> None:
+        connection.adapters.register_loader("uuid", TextLoader)
+        connection.execute(SETTINGS)
+
+    return ConnectionPool(
+        dsn,
+        kwargs=_arguments(autocommit=True),
+        min_size=0,
+        max_size=max_size,
+        configure=configure,
+        open=False,
+        timeout=10,
+        reconnect_timeout=5,
+    )
+
+
+def _arguments(*, autocommit: bool) -> dict[str, Any]:
+    return {
+        "autocommit": autocommit,
+        "application_name": "headway",
+        "connect_timeout": 10,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }
+
+
+class AsyncRunner:
+    """Runs an operation's statements on one of the store's connections; begins a transaction
+    before the first statement that needs one."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+        self._cursor = AsyncRawCursor(connection, row_factory=tuple_row)
+        self._began = False
+
+    async def execute(self, statement: Statement) -> Sequence[Row]:
+        if not (statement.alone or self._began):
+            await self._connection.execute("begin")
+            self._began = True
+        await self._cursor.execute(statement.sql.encode(), with_columns(statement))
+        return await self._cursor.fetchall() if self._cursor.description else ()
+
+    async def end(self) -> None:
+        if self._began:
+            await self._connection.execute("commit")
+
+
+class BlockingRunner:
+    """The same without an event loop."""
+
+    def __init__(self, connection: Connection[TupleRow]) -> None:
+        self._connection = connection
+        self._cursor = RawCursor(connection, row_factory=tuple_row)
+        self._began = False
+
+    def execute(self, statement: Statement) -> Sequence[Row]:
+        if not (statement.alone or self._began):
+            self._connection.execute("begin")
+            self._began = True
+        self._cursor.execute(statement.sql.encode(), with_columns(statement))
+        return self._cursor.fetchall() if self._cursor.description else ()
+
+    def end(self) -> None:
+        if self._began:
+            self._connection.execute("commit")
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """The server is away, going away, or does not answer."""
+    if isinstance(error, PoolTimeout):
+        return True
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    state = error.sqlstate
+    return state is None or state[:2] in ("08", "57") or state in ("53300", "25006")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Trying the whole operation again may help."""
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return False
+    return is_lost_connection(error) or isinstance(
+        error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected
+    )

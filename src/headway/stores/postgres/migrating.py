@@ -1,0 +1,72 @@
+"""Bringing a PostgreSQL schema up to date, one step after the other, under a lock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from headway.stores.sql.files import Migration
+
+LOCK = 0x68656164776179  # "headway": whoever migrates waits for whoever else does
+
+
+async def applied_migrations(
+    connection: AsyncConnection[TupleRow], schema: str
+) -> dict[int, datetime]:
+    """Versions that are in place; none if there is no schema."""
+    cursor = await connection.execute(
+        "select to_regclass(%s) is not null", (f'"{schema}".migration',)
+    )
+    row = await cursor.fetchone()
+    if row is None or not row[0]:
+        return {}
+    cursor = await connection.execute(
+        f'select version, applied_at from "{schema}".migration'.encode()
+    )
+    return dict(await cursor.fetchall())
+
+
+async def apply_migrations(
+    connection: AsyncConnection[TupleRow], schema: str, migrations: list[Migration]
+) -> list[str]:
+    """Apply what is missing in one transaction; the names of the steps applied."""
+    async with connection.transaction():
+        await connection.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
+        await connection.execute(prelude(schema).encode())
+        done = await applied_migrations(connection, schema)
+        missing = [migration for migration in migrations if migration.version not in done]
+        for migration in missing:
+            await connection.execute(migration.sql.encode())
+            await connection.execute(
+                f'insert into "{schema}".migration (version, name) values (%s, %s)'.encode(),
+                (migration.version, migration.name),
+            )
+    return [migration.name for migration in missing]
+
+
+def prelude(schema: str) -> str:
+    return (
+        f'create schema if not exists "{schema}";\n'
+        f'create table if not exists "{schema}".migration (\n'
+        "    version integer primary key,\n"
+        "    name text not null,\n"
+        "    applied_at timestamptz not null default now()\n"
+        ");\n"
+    )
+
+
+def script(schema: str, migrations: list[Migration]) -> str:
+    """All of it as SQL, for those who apply schema changes by hand."""
+    parts = ["begin;", prelude(schema)]
+    for migration in migrations:
+        parts += [
+            f"-- {migration.name}",
+            migration.sql,
+            (
+                f'insert into "{schema}".migration (version, name) '
+                f"values ({migration.version}, '{migration.name}');"
+            ),
+        ]
+    return "\n".join([*parts, "commit;", ""])

@@ -1,0 +1,144 @@
+"""The operations of the PostgreSQL store: what it does not share with other SQL stores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.domain.job import ClaimedJob, NewJob
+from headway.domain.lease import Lease, check_lease_for
+from headway.domain.reading import ClaimOrder, PruneRule
+from headway.ports.statement import Operation, Row, Statement
+from headway.stores.postgres.lanes import Lanes
+from headway.stores.sql.files import load_statements
+from headway.stores.sql.managing import Managing
+
+
+class PostgresDialect:
+    """Times travel as datetimes, lists as arrays; None as `now` is the server's clock."""
+
+    def __init__(self, schema: str) -> None:
+        self.sql = load_statements("headway.stores.postgres", f'"{schema}".')
+
+    def now(self, now: datetime | None) -> datetime | None:
+        return now
+
+    def stamp(self, moment: datetime | None) -> datetime | None:
+        return moment
+
+    def time(self, value: datetime) -> datetime:
+        return value.astimezone(UTC)
+
+    def ids(self, value: list[str]) -> tuple[str, ...]:
+        return tuple(value)
+
+
+class PostgresOperations(Managing):
+    def __init__(self, schema: str) -> None:
+        self._dialect = PostgresDialect(schema)
+        self._sql = self._dialect.sql
+        self._lanes: dict[tuple[str, ...], Lanes] = {}
+
+    def claim(
+        self, order: ClaimOrder, *, now: datetime | None = None
+    ) -> Operation[list[ClaimedJob]]:
+        check_lease_for(order.lease_for)
+        lanes = self._lanes.setdefault(order.types, Lanes())
+        # A given `now` may lie before what was claimed already: trust no bound.
+        look_around = now is not None or lanes.should_look_around(order.queues)
+        if not look_around:
+            claimed = yield from self._claim_from(lanes, order, now)
+            if claimed or not lanes.was_hinted():
+                return claimed
+        started = time.monotonic()
+        names = [queue.name for queue in order.queues]
+        found = yield Statement(self._sql["lanes"], (names,), alone=True)
+        lanes.learn(order.queues, found)
+        claimed = yield from self._claim_from(lanes, order, now)
+        lanes.looked_around(time.monotonic() - started)
+        return claimed
+
+    def _claim_from(
+        self, lanes: Lanes, order: ClaimOrder, now: datetime | None
+    ) -> Operation[list[ClaimedJob]]:
+        claimed: list[ClaimedJob] = []
+        for group, most in lanes.groups(order.queues, order.limit):
+            wanted = min(most, order.limit - len(claimed))
+            if wanted <= 0:
+                break
+            rows: Sequence[Row] = yield Statement(
+                self._sql["claim"],
+                (now, order.lease_for, order.token, order.worker, list(order.types), wanted),
+                group,
+                alone=True,
+            )
+            claimed += _to_claimed(rows, order.token)
+        if len(claimed) > 1:  # RETURNING gives them in physical order
+            place = {queue.name: place for place, queue in enumerate(order.queues)}
+            claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
+        lanes.advance(claimed)
+        return claimed
+
+    def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        rows = yield Statement(
+            self._sql["prune"],
+            (
+                str(rule.state),
+                now,
+                rule.older_than,
+                None if rule.types is None else list(rule.types),
+                list(rule.except_types),
+                None if rule.queues is None else list(rule.queues),
+                list(rule.except_queues),
+                limit,
+            ),
+            alone=True,
+        )
+        gone: int = rows[0][0]
+        if gone:
+            yield Statement(self._sql["forget_keys"], alone=True)
+        return gone
+
+    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["delete"], (list(root_ids),), alone=True)
+        return [str(row[0]) for row in rows]
+
+    def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
+        yield Statement(self._sql["lock_keys"], (now,), keys)
+
+    def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
+        return row[0], self._dialect.time(row[1])
+
+    def expect(self, queue: str, run_at: datetime | None) -> None:
+        for lanes in self._lanes.values():
+            lanes.expect(queue, run_at)
+
+
+def _to_claimed(rows: Sequence[Row], token: str) -> list[ClaimedJob]:
+    return [
+        ClaimedJob(
+            id=row[0],
+            type=row[1],
+            queue=row[2],
+            priority=row[3],
+            input=row[4],
+            run_at=row[5],
+            created_at=row[6],
+            attempts=row[7],
+            losses=row[8],
+            max_attempts=row[9],
+            max_losses=row[10],
+            timeout=row[11],
+            lease=Lease(token, row[12], row[13]),
+            sequence_id=row[14],
+            sequence_type=row[15],
+            root_id=row[16],
+            origin_id=row[17],
+            step=row[18],
+            has_blockers=row[19],
+            trace=row[20],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,180 @@
+"""The PostgreSQL store: pools of connections around the operations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import ParamSpec, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from headway.domain.errors import (
+    SchemaMissing,
+    SchemaOutdated,
+    StoreClosed,
+    StoreUnreachable,
+)
+from headway.domain.names import check_identifier
+from headway.ports.provider import AsyncProvider, SyncProvider
+from headway.ports.statement import Operation
+from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.asyncpg import Asyncpg
+from headway.providers.psycopg import PsycopgAsync, PsycopgSync
+from headway.stores.patience import Patience
+from headway.stores.postgres.connections import (
+    AsyncRunner,
+    BlockingRunner,
+    blocking_pool,
+    describe,
+    guest_pool,
+    is_lost_connection,
+    is_transient,
+    own_pool,
+)
+from headway.stores.postgres.migrating import applied_migrations, apply_migrations, script
+from headway.stores.postgres.operations import PostgresOperations
+from headway.stores.sql.driving import drive, drive_sync
+from headway.stores.sql.files import load_migrations
+from headway.stores.sql.joining import Joining
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class PostgresStore(PostgresOperations, Joining):
+    """Jobs in a PostgreSQL schema of their own."""
+
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "headway",
+        connections: int = 8,
+        patience: Patience | None = None,
+        async_providers: Sequence[AsyncProvider] = (),
+        sync_providers: Sequence[SyncProvider] = (),
+    ) -> None:
+        PostgresOperations.__init__(self, check_identifier("schema name", schema))
+        Joining.__init__(
+            self,
+            (PsycopgAsync(), Asyncpg(), *async_providers),
+            (PsycopgSync(), *sync_providers),
+            "a psycopg or asyncpg connection",
+        )
+        self.name = describe(dsn)
+        self._dsn = dsn
+        self._schema = schema
+        self._connections = connections
+        self._patience = patience or Patience()
+        self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
+        self._own: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
+        self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
+        self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.name}, schema {self._schema}>"
+
+    async def open(self) -> None:
+        if self._own is not None:
+            return
+        async with await self._connect() as connection:
+            found = max(await applied_migrations(connection, self._schema), default=0)
+        needed = self._migrations[-1].version
+        if found == 0:
+            raise SchemaMissing(self.name)
+        if found < needed:
+            raise SchemaOutdated(self.name, found, needed)
+        self._own = own_pool(self._dsn, self._connections)
+        self._guests = guest_pool(self._dsn, self._connections)
+        self._blocking = blocking_pool(self._dsn, self._connections)
+        await self._own.open()
+        await self._guests.open()
+        self._blocking.open()
+
+    async def close(self) -> None:
+        own, guests, blocking = self._own, self._guests, self._blocking
+        self._own = self._guests = self._blocking = None
+        if own is not None:
+            await own.close()
+        if guests is not None:
+            await guests.close()
+        if blocking is not None:
+            blocking.close()
+
+    async def migrate(self) -> list[str]:
+        async with await self._connect() as connection:
+            return await apply_migrations(connection, self._schema, self._migrations)
+
+    async def migration_status(self) -> list[MigrationStatus]:
+        async with await self._connect() as connection:
+            applied = await applied_migrations(connection, self._schema)
+        return [
+            MigrationStatus(migration.version, migration.name, applied.get(migration.version))
+            for migration in self._migrations
+        ]
+
+    def migration_script(self) -> str:
+        return script(self._schema, self._migrations)
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        async def attempt() -> T:
+            if self._own is None:
+                raise StoreClosed(self.name)
+            async with self._own.connection() as connection:
+                runner = AsyncRunner(connection)
+                answer = await drive(operation(*args, **kwargs), runner.execute)
+                await runner.end()
+                return answer
+
+        try:
+            return await self._patience.run(attempt, is_transient)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def attempt() -> T:
+            if self._blocking is None:
+                raise StoreClosed(self.name)
+            with self._blocking.connection() as connection:
+                runner = BlockingRunner(connection)
+                answer = drive_sync(operation(*args, **kwargs), runner.execute)
+                runner.end()
+                return answer
+
+        try:
+            return self._patience.run_sync(attempt, is_transient)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
+        if self._guests is None:
+            raise StoreClosed(self.name)
+        async with self._guests.connection() as connection, connection.transaction():
+            yield connection
+
+    async def _connect(self) -> AsyncConnection[TupleRow]:
+        try:
+            return await AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=10)
+        except psycopg.OperationalError as error:
+            raise StoreUnreachable(self.name, _first_line(error)) from None
+
+    def _explained(self, error: psycopg.Error) -> Exception:
+        if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+            return SchemaMissing(self.name)
+        if is_lost_connection(error):
+            return StoreUnreachable(self.name, _first_line(error))
+        return error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

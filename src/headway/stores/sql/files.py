@@ -1,0 +1,48 @@
+"""SQL lives in files named by verb. They stay valid SQL: what is replaced stands in comments.
+
+`/*headway*/` before a table becomes the schema or prefix, `/*record*/` the columns of a job.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import msgspec
+
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+
+
+class Migration(msgspec.Struct, frozen=True):
+    version: int
+    name: str
+    sql: str
+
+
+def load_statements(package: str, qualifier: str) -> dict[str, str]:
+    """All statements of a store by name, ready to be run."""
+    folder = files(package) / "statements"
+    record = (folder / "record.columns").read_text().strip()
+    return {
+        entry.name.removesuffix(".sql"): _COMMENT.sub("", entry.read_text())
+        .strip()
+        .replace("/*record*/", record)
+        .replace("/*headway*/", qualifier)
+        for entry in folder.iterdir()
+        if entry.name.endswith(".sql")
+    }
+
+
+def load_migrations(package: str, qualifier: str) -> list[Migration]:
+    """All migrations of a store, oldest first; `0001_initial.sql` is version 1."""
+    folder = files(package) / "migrations"
+    found = [
+        Migration(
+            int(entry.name[:4]),
+            entry.name.removesuffix(".sql"),
+            entry.read_text().replace("/*headway*/", qualifier),
+        )
+        for entry in folder.iterdir()
+        if entry.name.endswith(".sql")
+    ]
+    return sorted(found, key=lambda migration: migration.version)

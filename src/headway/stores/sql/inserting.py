@@ -1,0 +1,250 @@
+"""Storing new jobs, in groups that differ only in id and input, after what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.domain.errors import DuplicateJob, InvalidOption, JobNotFound
+from headway.domain.job import JobState, NewJob
+from headway.domain.schedule import After, At
+from headway.ports.statement import Operation, Row, Statement
+from headway.ports.store import Inserted
+from headway.stores.sql.reading import Reading
+
+
+class Inserting(Reading):
+    """The verb `insert`, and what a completion needs of it."""
+
+    def insert(
+        self, jobs: Sequence[NewJob], *, now: datetime | None = None
+    ) -> Operation[list[Inserted]]:
+        if any(job.dedup_key is not None for job in jobs):
+            return (yield from self._insert_deduplicated(jobs, now))
+        stored = yield from self._store(jobs, (), now)
+        return [stored[job.id] for job in jobs]
+
+    def _insert_deduplicated(
+        self, jobs: Sequence[NewJob], now: datetime | None
+    ) -> Operation[list[Inserted]]:
+        keys = sorted({(job.type, job.dedup_key) for job in jobs if job.dedup_key is not None})
+        yield from self._lock_keys(keys, now)
+        earlier: dict[tuple[str, str], Inserted] = {}
+        answers: dict[str, Inserted] = {}
+        for job in jobs:
+            if job.dedup_key is None:
+                continue
+            key = (job.type, job.dedup_key)
+            twin = earlier.get(key)
+            if twin is None or twin.id == job.dedup_except:
+                twin = yield from self._by_key(job, now)
+            if twin is None:
+                earlier[key] = Inserted(job.id, datetime.min.replace(tzinfo=UTC))
+            else:
+                answers[job.id] = twin
+        wanted = [
+            job for job in jobs if job.id not in answers and not _belongs_to(job, answers.keys())
+        ]
+        stored = yield from self._store(wanted, (), now)
+        given: list[Inserted] = []
+        for job in jobs:
+            found = stored.get(job.id)
+            if found is None:
+                twin = answers.get(job.id) or answers[job.only_for or ""]
+                found = Inserted(
+                    twin.id,
+                    stored[twin.id].run_at if twin.id in stored else twin.run_at,
+                    stored[twin.id].blocked if twin.id in stored else twin.blocked,
+                    deduplicated=True,
+                )
+            given.append(found)
+        return given
+
+    def _by_key(self, job: NewJob, now: datetime | None) -> Operation[Inserted | None]:
+        rows = yield Statement(
+            self._sql["by_key"],
+            (
+                job.type,
+                job.dedup_key,
+                job.dedup_any,
+                job.dedup_window,
+                job.dedup_except,
+                self._dialect.now(now),
+            ),
+        )
+        if not rows:
+            return None
+        id, run_at, blocked = rows[0]
+        return Inserted(str(id), self._dialect.time(run_at), bool(blocked), deduplicated=True)
+
+    def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
+        """Keep others from starting under these keys until the transaction ends; a store with one
+        writer at a time has nothing to do."""
+        yield from ()
+
+    def _store(
+        self, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
+    ) -> Operation[dict[str, Inserted]]:
+        """Store jobs in order; those in `awaited` are born with somebody waiting for them."""
+        stored: dict[str, Inserted] = {}
+        ready: list[NewJob] = []
+        ready_ids: set[str] = set()
+        alone = self._is_one_group(jobs)
+        for job in jobs:
+            if not ready_ids.isdisjoint(job.blockers):
+                yield from self._store_ready(ready, awaited, now, stored, alone=False)
+                ready.clear()
+                ready_ids.clear()
+            ready.append(job)
+            ready_ids.add(job.id)
+        yield from self._store_ready(ready, awaited, now, stored, alone=alone)
+        return stored
+
+    def _store_ready(
+        self,
+        jobs: Sequence[NewJob],
+        awaited: Collection[str],
+        now: datetime | None,
+        stored: dict[str, Inserted],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        """Store jobs none of which waits for another one of them."""
+        incomplete: set[str] = set()
+        blocked = [job for job in jobs if job.blockers]
+        if blocked:
+            incomplete = yield from self._await_sequences(blocked)
+        groups: dict[tuple[tuple[Any, ...], str | None], list[NewJob]] = {}
+        for job in jobs:
+            waiting = sum(blocker in incomplete for blocker in job.blockers)
+            template = self._template(job, waiting, job.id in awaited)
+            # A given id stands alone, so that its being taken can be told.
+            groups.setdefault((template, job.id if job.id_given else None), []).append(job)
+        for (template, _), alike in groups.items():
+            yield from self._store_group(template, alike, now, stored, alone=alone)
+        if blocked:
+            yield Statement(
+                self._sql["add_blockers"],
+                rows=[
+                    (job.id, position, blocker)
+                    for job in blocked
+                    for position, blocker in enumerate(job.blockers)
+                ],
+            )
+
+    def _store_group(
+        self,
+        template: tuple[Any, ...],
+        jobs: Sequence[NewJob],
+        now: datetime | None,
+        stored: dict[str, Inserted],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        present = self._dialect.now(now)
+        rows: Sequence[Row] = yield Statement(
+            self._sql["insert"],
+            (present, *template),
+            [(job.id, job.input) for job in jobs],
+            alone=alone,
+        )
+        count, run_at = self._insert_answer(rows[0], present, jobs[0])
+        if count != len(jobs) and jobs[0].id_given:
+            raise DuplicateJob(jobs[0].id)
+        # An id of our own making is taken only by an earlier try whose answer was lost.
+        blocked = template[-6] == JobState.BLOCKED
+        for job in jobs:
+            stored[job.id] = Inserted(job.id, run_at, blocked)
+
+    def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
+        """How many jobs were new, and when they are due."""
+        raise NotImplementedError
+
+    def _is_one_group(self, jobs: Sequence[NewJob]) -> bool:
+        """Whether a single statement stores them all, so that no transaction is needed."""
+        first = jobs[0] if jobs else None
+        if first is None or first.blockers or first.id_given:
+            return False
+        if len(jobs) == 1:
+            return True
+        template = self._template(first, 0, False)
+        return all(
+            not job.blockers and not job.id_given and self._template(job, 0, False) == template
+            for job in jobs
+        )
+
+    def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
+        """Everything about a job but its id and input, as parameters of `insert`."""
+        at, delay = self._when(job.schedule)
+        return (
+            at,
+            delay or 0.0,
+            job.type,
+            job.queue,
+            job.priority,
+            job.max_attempts,
+            job.max_losses,
+            job.timeout,
+            job.sequence_id,
+            None if job.sequence_type == job.type else job.sequence_type,
+            job.root_id,
+            job.origin_id,
+            job.step,
+            str(JobState.BLOCKED if waiting else JobState.PENDING),
+            waiting,
+            bool(job.blockers),
+            awaited,
+            job.dedup_key,
+            job.trace,
+        )
+
+    def _when(self, schedule: At | After) -> tuple[Any, float | None]:
+        """A schedule as two parameters: a moment, or a delay in seconds."""
+        match schedule:
+            case At(moment):
+                return self._dialect.stamp(moment), None
+            case After():
+                return None, schedule.seconds
+
+    def _await_sequences(self, jobs: Sequence[NewJob]) -> Operation[set[str]]:
+        """Which of the blockers are not complete; each of them now knows that it is awaited.
+
+        Marking takes the same row lock as completing, so a blocker either completed before (and is
+        seen so) or completes after these jobs are committed (and finds them).
+        """
+        yield from self._refuse_cycles(jobs)
+        unknown = sorted({blocker for job in jobs for blocker in job.blockers})
+        incomplete: set[str] = set()
+        tried: dict[str, str] = {}
+        while unknown:
+            current = yield from self.current(unknown)
+            last: dict[str, str] = {}
+            for sequence_id, job in zip(unknown, current, strict=True):
+                if job is None:
+                    raise JobNotFound(sequence_id)
+                if tried.get(sequence_id) != job.id:  # else: it completed, and nothing followed
+                    last[job.id] = sequence_id
+            tried = {sequence_id: job_id for job_id, sequence_id in last.items()}
+            if not last:
+                break
+            rows = yield Statement(self._sql["await_jobs"], (sorted(last),))
+            incomplete.update(last.pop(str(row[0])) for row in rows)
+            unknown = sorted(last.values())
+        return incomplete
+
+    def _refuse_cycles(self, jobs: Sequence[NewJob]) -> Operation[None]:
+        """Only a job that continues a sequence can come to wait for itself."""
+        for job in jobs:
+            if job.sequence_id is None or job.sequence_id == job.id:
+                continue
+            rows = yield Statement(self._sql["waits_for"], (list(job.blockers), job.sequence_id))
+            if rows:
+                raise InvalidOption(
+                    f"job {job.id} ({job.type}) would wait for itself: one of its blockers waits "
+                    f"for its own sequence {job.sequence_id}"
+                )
+
+
+def _belongs_to(job: NewJob, ids: Collection[str]) -> bool:
+    return job.only_for is not None and job.only_for in ids

@@ -1,0 +1,253 @@
+"""What becomes of running jobs, each change guarded by its fence in the statement that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.domain.job import JobState, NewJob
+from headway.domain.lease import Held, Verdict, check_lease_for
+from headway.domain.lifecycle import judge, judge_lease
+from headway.domain.settlement import (
+    Complete,
+    Fail,
+    Freed,
+    Lose,
+    Release,
+    Reschedule,
+    Retry,
+    Settled,
+    Settlement,
+)
+from headway.ports.statement import Operation, Row, Statement
+from headway.stores.sql.dialect import maybe_id, maybe_time
+from headway.stores.sql.inserting import Inserting
+
+_Lease = tuple[JobState | None, str | None, datetime | None]
+"""State, token and expiry of a row; all None if there is none."""
+
+
+class Settling(Inserting):
+    """The verbs `extend`, `settle`, `hold` and `finish`."""
+
+    def extend(
+        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        check_lease_for(lease_for)
+        if not held:
+            return []
+        rows = yield Statement(
+            self._sql["extend"],
+            (self._dialect.now(now), lease_for),
+            [(one.job_id, one.token) for one in held],
+            alone=True,
+        )
+        extended = {str(row[0]) for row in rows}
+        refused = [one for one in held if one.job_id not in extended]
+        if not refused:
+            return [Verdict.APPLIED] * len(held)
+        leases, present = yield from self._leases([one.job_id for one in refused], now)
+        verdicts = {
+            (one.job_id, one.token): _refused(judge_lease(one.token, *leases[one.job_id], present))
+            for one in refused
+        }
+        return [verdicts.get((one.job_id, one.token), Verdict.APPLIED) for one in held]
+
+    def hold(self, job_id: str, token: str, *, now: datetime | None = None) -> Operation[Verdict]:
+        rows = yield Statement(self._sql["hold"], (job_id, self._dialect.now(now)))
+        if not rows:
+            return Verdict.NOT_FOUND
+        state, held, until, present = self._lease(rows[0])
+        return judge_lease(token, state, held, until, present)
+
+    def settle(
+        self, settlements: Sequence[Settlement], *, now: datetime | None = None
+    ) -> Operation[Settled]:
+        verdicts: list[Verdict] = []
+        freed: list[Freed] = []
+        for batch in _without_repeats(settlements):
+            answer = yield from self._settle_distinct(batch, now)
+            verdicts += answer.verdicts
+            freed += answer.freed
+        return Settled(verdicts, freed)
+
+    def _settle_distinct(
+        self, settlements: Sequence[Settlement], now: datetime | None
+    ) -> Operation[Settled]:
+        plain: list[Complete] = []
+        continued: list[Complete] = []
+        others: list[Retry | Fail | Release | Reschedule | Lose] = []
+        for settlement in settlements:
+            if not isinstance(settlement, Complete):
+                others.append(settlement)
+            elif settlement.successor is None:
+                plain.append(settlement)
+            else:
+                continued.append(settlement)
+        applied: set[str] = set()
+        freed: list[Freed] = []
+        present = self._dialect.now(now)
+        if plain:
+            rows: Sequence[Row] = yield Statement(
+                self._sql["complete"],
+                (present,),
+                [(done.job_id, done.token, done.output) for done in plain],
+                alone=True,
+            )
+            if len(rows) == len(settlements):
+                return Settled([Verdict.APPLIED] * len(rows))
+            applied.update(str(row[0]) for row in rows)
+        left = [done for done in plain if done.job_id not in applied] + continued
+        if left:
+            freed = yield from self._complete_awaited(left, present, now, applied)
+        if others:
+            yield from self._give_back(others, present, applied)
+        refused = [one for one in settlements if one.job_id not in applied]
+        if not refused:
+            return Settled([Verdict.APPLIED] * len(settlements), freed)
+        leases, moment = yield from self._leases([one.job_id for one in refused], now)
+        verdicts = {
+            one.job_id: _refused(judge(one, *leases[one.job_id], moment)) for one in refused
+        }
+        return Settled([verdicts.get(one.job_id, Verdict.APPLIED) for one in settlements], freed)
+
+    def _complete_awaited(
+        self,
+        completions: Sequence[Complete],
+        present: Any,
+        now: datetime | None,
+        applied: set[str],
+    ) -> Operation[list[Freed]]:
+        rows: Sequence[Row] = yield Statement(
+            self._sql["complete_awaited"],
+            (present,),
+            [(done.job_id, done.token, done.output) for done in completions],
+        )
+        if not rows:
+            return []
+        applied.update(str(row[0]) for row in rows)
+        successors = {
+            done.job_id: done.successor for done in completions if done.successor is not None
+        }
+        return (yield from self._after_completion(rows, successors, now))
+
+    def _after_completion(
+        self, rows: Sequence[Row], successors: dict[str, NewJob], now: datetime | None
+    ) -> Operation[list[Freed]]:
+        """Store what continues, and free what waited; in the transaction that completed."""
+        following: list[NewJob] = []
+        awaited: set[str] = set()
+        ended: list[str] = []
+        for id, sequence_id, is_awaited in rows:
+            successor = successors.get(str(id))
+            if successor is not None:
+                following.append(successor)
+                if is_awaited:
+                    awaited.add(successor.id)
+            elif is_awaited:
+                ended.append(str(sequence_id))
+        if following:
+            yield from self._store(following, awaited, now)
+        if not ended:
+            return []
+        freed = yield Statement(self._sql["free"], (ended, self._dialect.now(now)))
+        return [
+            Freed(str(id), type, queue, self._dialect.time(run_at))
+            for id, type, queue, run_at, state in freed
+            if state == JobState.PENDING
+        ]
+
+    def _give_back(
+        self,
+        changes: Sequence[Retry | Fail | Release | Reschedule | Lose],
+        present: Any,
+        applied: set[str],
+    ) -> Operation[None]:
+        rows: Sequence[Row] = yield Statement(
+            self._sql["give_back"], (present,), [self._change(change) for change in changes]
+        )
+        applied.update(str(row[0]) for row in rows)
+        charged = {
+            change.job_id: change for change in changes if isinstance(change, Retry | Fail | Lose)
+        }
+        history: list[tuple[Any, ...]] = []
+        for id, version, worker, started_at, moment in rows:
+            change = charged.get(str(id))
+            if change is not None:
+                outcome = "lost" if isinstance(change, Lose) else "failed"
+                history.append(
+                    (change.job_id, version, outcome, worker, started_at, moment, change.error)
+                )
+        if history:
+            yield Statement(self._sql["add_attempts"], rows=history)
+
+    def _change(self, change: Retry | Fail | Release | Reschedule | Lose) -> tuple[Any, ...]:
+        """(id, token, state, delay, moment, cleared, outcome, error, expired) for `give_back`."""
+        id, token = change.job_id, change.token
+        match change:
+            case Retry():
+                return (id, token, "pending", change.delay, None, False, "failed", change.error,
+                        False)  # fmt: skip
+            case Fail():
+                return (id, token, "failed", None, None, False, "failed", change.error, False)
+            case Release():
+                return (id, token, "pending", None, None, False, None, None, False)
+            case Reschedule():
+                at, delay = self._when(change.schedule)
+                return (id, token, "pending", delay, at, False, None, None, False)
+            case Lose():
+                state = "failed" if change.dead else "pending"
+                return (id, token, state, None, None, True, "lost", change.error, True)
+
+    def finish(
+        self,
+        job_id: str,
+        output: str | None,
+        successor: NewJob | None,
+        *,
+        now: datetime | None = None,
+    ) -> Operation[list[Freed]]:
+        rows = yield Statement(self._sql["finish"], (job_id, output, self._dialect.now(now)))
+        successors = {} if successor is None else {job_id: successor}
+        return (yield from self._after_completion(rows, successors, now))
+
+    def _leases(
+        self, ids: Sequence[str], now: datetime | None
+    ) -> Operation[tuple[dict[str, _Lease], datetime]]:
+        """How the jobs are held now, by the store's clock."""
+        rows = yield Statement(self._sql["leases"], (list(ids), self._dialect.now(now)), alone=True)
+        leases: dict[str, _Lease] = dict.fromkeys(ids, (None, None, None))
+        present = datetime.min.replace(tzinfo=UTC)
+        for row in rows:
+            state, token, until, present = self._lease(row)
+            leases[str(row[0])] = (state, token, until)
+        return leases, present
+
+    def _lease(self, row: Row) -> tuple[JobState, str | None, datetime | None, datetime]:
+        return (
+            JobState(row[1]),
+            maybe_id(row[2]),
+            maybe_time(self._dialect, row[3]),
+            self._dialect.time(row[4]),
+        )
+
+
+def _refused(verdict: Verdict) -> Verdict:
+    """The row changed between the refusal and the question why: somebody else has it."""
+    return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict
+
+
+def _without_repeats(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
+    """Batches in which each job appears once, in order; nearly always the batch itself."""
+    if len({one.job_id for one in settlements}) == len(settlements):
+        return [settlements] if settlements else []
+    batches: list[list[Settlement]] = [[]]
+    seen: set[str] = set()
+    for one in settlements:
+        if one.job_id in seen:
+            batches.append([])
+            seen.clear()
+        batches[-1].append(one)
+        seen.add(one.job_id)
+    return list(batches)

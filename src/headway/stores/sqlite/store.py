@@ -1,0 +1,221 @@
+"""The SQLite store: one file, one writer thread, a transaction of their own for handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from headway.domain.errors import (
+    ConfigurationError,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreClosed,
+    StoreUnreachable,
+)
+from headway.domain.names import check_identifier
+from headway.ports.provider import AsyncProvider, SyncProvider
+from headway.ports.statement import Operation
+from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.sqlite3 import Sqlite3
+from headway.stores.sql.dialect import maybe_time
+from headway.stores.sql.files import Migration, load_migrations
+from headway.stores.sql.joining import Joining
+from headway.stores.sqlite.operations import SqliteOperations
+from headway.stores.sqlite.writer import Writer, begin_immediate, retry_while_busy
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
+
+
+class SqliteStore(SqliteOperations, Joining):
+    """Jobs in an SQLite file, under a table prefix of their own."""
+
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        prefix: str = "headway_",
+        busy_for: float = 30.0,
+        async_providers: Sequence[AsyncProvider] = (),
+        sync_providers: Sequence[SyncProvider] = (),
+    ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise ConfigurationError(
+                f"Python's SQLite is {sqlite3.sqlite_version}; Headway needs 3.35 or later"
+            )
+        SqliteOperations.__init__(self, check_identifier("table prefix", prefix) if prefix else "")
+        Joining.__init__(
+            self,
+            async_providers,
+            (Sqlite3(), *sync_providers),
+            "a sqlite3 connection to the same file",
+        )
+        self.name = f"SQLite file {path}"
+        self._path = str(path)
+        self._prefix = prefix
+        self._busy_for = busy_for
+        self._migrations = load_migrations("headway.stores.sqlite", prefix)
+        self._writer: Writer | None = None
+
+    def __repr__(self) -> str:
+        return f"<SqliteStore {self._path}>"
+
+    async def open(self) -> None:
+        if self._writer is None:
+            await asyncio.to_thread(self._check_schema)
+            self._writer = Writer(self._connect, self.name, self._busy_for)
+
+    async def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await asyncio.to_thread(writer.close)
+
+    async def migrate(self) -> list[str]:
+        return await asyncio.to_thread(self._migrate)
+
+    async def migration_status(self) -> list[MigrationStatus]:
+        return await asyncio.to_thread(self._status)
+
+    def migration_script(self) -> str:
+        parts = ["begin immediate;", _prelude(self._prefix)]
+        for migration in self._migrations:
+            parts += [
+                f"-- {migration.name}",
+                migration.sql,
+                (
+                    f"insert into {self._prefix}migration values "
+                    f"({migration.version}, '{migration.name}', unixepoch() * 1000000);"
+                ),
+            ]
+        return "\n".join([*parts, "commit;", ""])
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if self._writer is None:
+            raise StoreClosed(self.name)
+        return await asyncio.wrap_future(self._writer.submit(partial(operation, *args, **kwargs)))
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if self._writer is None:
+            raise StoreClosed(self.name)
+        return self._writer.submit(partial(operation, *args, **kwargs)).result()
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[sqlite3.Connection]:
+        """A connection of its own that holds the write lock until the block is left."""
+        if self._writer is None:
+            raise StoreClosed(self.name)
+        connection = await asyncio.to_thread(self._connect)
+        try:
+            await asyncio.to_thread(begin_immediate, connection, self._busy_for)
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
+        finally:
+            connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self._path, isolation_level=None, timeout=0, check_same_thread=False
+            )
+            retry_while_busy(
+                lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
+            )
+        except sqlite3.Error as error:
+            raise StoreUnreachable(self.name, str(error)) from None
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma foreign_keys = on")
+        return connection
+
+    def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
+        table = f"{self._prefix}migration"
+        exists = connection.execute(
+            "select 1 from sqlite_master where type = 'table' and name = ?", (table,)
+        ).fetchone()
+        if not exists:
+            return {}
+        return dict(connection.execute(f"select version, applied_at from {table}").fetchall())
+
+    def _check_schema(self) -> None:
+        with closing(self._connect()) as connection:
+            found = max(self._applied(connection), default=0)
+        needed = self._migrations[-1].version
+        if found == 0:
+            raise SchemaMissing(self.name)
+        if found < needed:
+            raise SchemaOutdated(self.name, found, needed)
+
+    def _migrate(self) -> list[str]:
+        with closing(self._connect()) as connection:
+            begin_immediate(connection, self._busy_for)
+            try:
+                missing = self._apply_missing(connection)
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+        return [migration.name for migration in missing]
+
+    def _apply_missing(self, connection: sqlite3.Connection) -> list[Migration]:
+        for statement in _split(_prelude(self._prefix)):
+            connection.execute(statement)
+        done = self._applied(connection)
+        missing = [migration for migration in self._migrations if migration.version not in done]
+        for migration in missing:
+            for statement in _split(migration.sql):
+                connection.execute(statement)
+            connection.execute(
+                f"insert into {self._prefix}migration (version, name, applied_at) values (?, ?, ?)",
+                (migration.version, migration.name, self._dialect.now(None)),
+            )
+        return missing
+
+    def _status(self) -> list[MigrationStatus]:
+        with closing(self._connect()) as connection:
+            applied = self._applied(connection)
+        return [
+            MigrationStatus(
+                migration.version,
+                migration.name,
+                maybe_time(self._dialect, applied.get(migration.version)),
+            )
+            for migration in self._migrations
+        ]
+
+
+def _prelude(prefix: str) -> str:
+    return (
+        f"create table if not exists {prefix}migration (\n"
+        "    version integer primary key,\n"
+        "    name text not null,\n"
+        "    applied_at integer not null\n"
+        ");\n"
+    )
+
+
+def _split(script: str) -> list[str]:
+    """The statements of a script; executescript would commit the transaction under way."""
+    statements: list[str] = []
+    rest = ""
+    for line in script.splitlines(keepends=True):
+        rest += line
+        if sqlite3.complete_statement(rest):
+            statements.append(rest)
+            rest = ""
+    return statements
