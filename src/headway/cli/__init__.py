@@ -1,1 +1,16 @@
 """The `headway` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point; says what to install when the command's own dependency is missing."""
+    try:
+        from headway.cli.commands import headway
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.exit("the headway command needs click; install it with: pip install 'headway[cli]'")
+    headway()

@@ -16,7 +16,7 @@ class Sqlite3:
         return isinstance(tx, sqlite3.Connection)
 
     def execute(self, tx: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
-        if not tx.in_transaction and not statement.alone:
+        if not tx.in_transaction:
             if tx.isolation_level is None:
                 raise ConfigurationError(
                     "tx= is a sqlite3 connection without an open transaction; "

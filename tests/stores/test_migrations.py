@@ -1,0 +1,136 @@
+"""Migrations can be run again, at once, under hostile names, and by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headway.domain.errors import (
+    ConfigurationError,
+    InvalidName,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreUnreachable,
+)
+from headway.domain.job import NewJob
+from headway.engine.identity import new_id
+from headway.ports.store import Store
+from headway.stores.postgres import PostgresStore
+from headway.stores.sqlite import SqliteStore
+
+
+async def works(store: Store) -> None:
+    await store.open()
+    await store.run(store.insert, [NewJob(id=new_id(), type="t", input="{}")])
+    await store.close()
+
+
+async def test_postgres_twice_and_at_once(postgres_url: str) -> None:
+    stores = [PostgresStore(postgres_url) for _ in range(4)]
+    applied = await asyncio.gather(*(store.migrate() for store in stores))
+    assert sorted(map(len, applied)) == [0, 0, 0, 1]
+    assert await stores[0].migrate() == []
+    assert all(step.applied_at for step in await stores[0].migration_status())
+    await works(stores[0])
+
+
+async def test_sqlite_twice_and_at_once(sqlite_path: Path) -> None:
+    code = (
+        "import asyncio, sys; from headway.stores.sqlite import SqliteStore;"
+        "print(len(asyncio.run(SqliteStore(sys.argv[1]).migrate())))"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(sqlite_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    assert sorted(process.communicate()[0].strip() for process in processes) == list("0001")
+    assert await SqliteStore(sqlite_path).migrate() == []
+    await works(SqliteStore(sqlite_path))
+
+
+async def test_postgres_schemas_live_side_by_side(postgres_url: str) -> None:
+    for schema in ("headway", "other_queue"):
+        store = PostgresStore(postgres_url, schema=schema)
+        await store.migrate()
+        await works(store)
+    with psycopg.connect(postgres_url) as connection:
+        for schema in ("headway", "other_queue"):
+            row = connection.execute(f"select count(*) from {schema}.job".encode()).fetchone()
+            assert row == (1,)
+
+
+async def test_sqlite_prefixes_live_side_by_side(sqlite_path: Path) -> None:
+    for prefix in ("headway_", "other_", ""):
+        store = SqliteStore(sqlite_path, prefix=prefix)
+        await store.migrate()
+        await works(store)
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        for prefix in ("headway_", "other_", ""):
+            assert connection.execute(f"select count(*) from {prefix}job").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("name", ["", 'x"; drop table job; --', "Ünïcode", "a" * 41, "1a", "a.b"])
+def test_hostile_schema_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidName, match="schema name"):
+        PostgresStore("postgresql://localhost/x", schema=name)
+    if name:
+        with pytest.raises(InvalidName, match="table prefix"):
+            SqliteStore("x.db", prefix=name)
+
+
+async def test_the_script_does_the_same(postgres_url: str, sqlite_path: Path) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(PostgresStore(postgres_url).migration_script().encode())
+    assert await PostgresStore(postgres_url).migrate() == []
+    await works(PostgresStore(postgres_url))
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        connection.executescript(SqliteStore(sqlite_path).migration_script())
+    assert await SqliteStore(sqlite_path).migrate() == []
+    await works(SqliteStore(sqlite_path))
+
+
+async def test_a_missing_schema_names_the_command(postgres_url: str, sqlite_path: Path) -> None:
+    for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
+        with pytest.raises(SchemaMissing, match="headway migrate up"):
+            await store.open()
+
+
+async def test_an_older_schema_names_the_command(postgres_url: str, sqlite_path: Path) -> None:
+    for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
+        await store.migrate()
+        newest = (await store.migration_status())[-1].version
+        store._migrations.append(  # pyright: ignore[reportPrivateUsage] - a later release
+            type(store._migrations[0])(newest + 1, "later", "select 1")  # pyright: ignore[reportPrivateUsage]
+        )
+        with pytest.raises(SchemaOutdated, match=r"needs .*headway migrate up"):
+            await store.open()
+
+
+async def test_an_unreachable_server_is_named_without_its_password() -> None:
+    store = PostgresStore("postgresql://someone:topsecret@127.0.0.1:1/shop")
+    assert "topsecret" not in repr(store)
+    with pytest.raises(StoreUnreachable) as caught:
+        await store.open()
+    assert "'shop' at 127.0.0.1:1" in str(caught.value)
+    assert "topsecret" not in str(caught.value)
+
+
+def test_an_unreadable_dsn_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        PostgresStore("postgresql://someone:top%secret@host/db")
+    assert "secret" not in str(caught.value)
+
+
+async def test_an_unreachable_file_is_named(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "missing" / "shop.db")
+    with pytest.raises(StoreUnreachable, match=r"shop\.db"):
+        await store.migrate()

@@ -1,0 +1,113 @@
+"""Every statement is valid SQL in its database, and the hot ones are planned as meant."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from headway.stores.postgres import PostgresStore
+from headway.stores.postgres.connections import SETTINGS
+from headway.stores.sql.files import load_statements
+from headway.stores.sqlite import SqliteStore
+
+POSTGRES = load_statements("headway.stores.postgres", '"headway".')
+SQLITE = load_statements("headway.stores.sqlite", "headway_")
+
+
+async def test_every_postgres_statement_can_be_prepared(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for name, sql in POSTGRES.items():
+            connection.execute(f"prepare {name} as {sql}".encode())
+
+
+async def test_every_postgres_statement_can_be_prepared_on_the_other_version(
+    second_postgres_url: str,
+) -> None:
+    await PostgresStore(second_postgres_url).migrate()
+    with psycopg.connect(second_postgres_url, autocommit=True) as connection:
+        for name, sql in POSTGRES.items():
+            connection.execute(f"prepare {name} as {sql}".encode())
+
+
+async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None:
+    await SqliteStore(sqlite_path).migrate()
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        for sql in SQLITE.values():
+            count = max((n for n in range(1, 30) if f"?{n}" in sql), default=0)
+            connection.execute(f"explain {sql}", (None,) * count)
+
+
+def test_both_stores_know_the_same_verbs() -> None:
+    only_postgres = {"lanes", "lock_keys", "forget_keys", "prune", "delete"}
+    only_sqlite = {
+        "prunable",
+        "delete_sequence",
+        "delete_tree",
+        "delete_attempts",
+        "delete_blockers",
+    }
+    assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite
+
+
+@pytest.mark.parametrize("rows", [0, 1_000_000])
+async def test_the_claim_reads_the_index_in_order(postgres_url: str, rows: int) -> None:
+    await PostgresStore(postgres_url).migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        _fill(connection, rows)
+        plan = _explain(
+            connection,
+            "claim",
+            """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[],
+            array[100], null, 30, gen_random_uuid(), 'w', array['t'], 100""",
+        )
+    assert "Index Scan using job_pending" in plan
+    assert "Tid Scan" in plan
+    assert "Seq Scan" not in plan
+    assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("rows", [0, 1_000_000])
+async def test_completions_find_their_rows_by_id(postgres_url: str, rows: int) -> None:
+    await PostgresStore(postgres_url).migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        _fill(connection, rows)
+        ids = ", ".join(f"'{uuid4()}'" for _ in range(100))
+        plan = _explain(
+            connection,
+            "complete",
+            f"""array[{ids}]::uuid[], array[{ids}]::uuid[],
+            array_fill(null::text, array[100]), null""",
+        )
+    assert "Index Scan using job_pkey" in plan
+    assert "Seq Scan on job" not in plan
+
+
+def _fill(connection: psycopg.Connection, rows: int) -> None:
+    """Half of them done, the rest waiting."""
+    if not rows:
+        return
+    connection.execute(
+        """
+        insert into headway.job (id, sequence_id, root_id, run_at, created_at, finished_at, step,
+            max_losses, priority, state, type, queue, input)
+        select id, id, id, now() - interval '1 hour' + n * interval '1 ms', now(),
+            case when n %% 2 = 0 then now() end, 0, 5, 0,
+            case when n %% 2 = 0 then 'completed' else 'pending' end, 't', 'default', '{}'
+        from (select gen_random_uuid() as id, n from generate_series(1, %s) n) made
+        """,
+        (rows,),
+    )
+    connection.execute("vacuum analyze headway.job")
+
+
+def _explain(connection: psycopg.Connection, name: str, arguments: str) -> str:
+    connection.execute(SETTINGS)
+    connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
+    rows = connection.execute(f"explain execute {name}({arguments})".encode()).fetchall()
+    return "\n".join(row[0] for row in rows)
