@@ -1,1 +1,117 @@
 """A job queue for Python that lives in your database."""
+
+from headway.app import Headway, SyncClient
+from headway.domain.dedup import Dedup
+from headway.domain.errors import (
+    ConfigurationError,
+    DuplicateJob,
+    HeadwayError,
+    InvalidName,
+    InvalidOption,
+    InvalidPayload,
+    InvalidRequest,
+    JobInterrupted,
+    JobNotFound,
+    JobNotRunning,
+    LeaseError,
+    LeaseExpired,
+    LeaseMismatch,
+    SchemaMissing,
+    SchemaOutdated,
+    SequenceCancelled,
+    SequenceFailed,
+    SequencesNeeded,
+    StoreClosed,
+    StoreError,
+    StoreUnreachable,
+    UnknownJobType,
+    Unrecoverable,
+    WaitError,
+    WaitTimeout,
+    WrongState,
+)
+from headway.domain.failure import Failure
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.lease import Lease
+from headway.domain.reading import JobCount, Page, QueueRecord, WorkerRecord
+from headway.domain.request import Continuation, Request, SequenceReference, Step
+from headway.domain.retry import Backoff, Fixed, RetryPolicy
+from headway.domain.schedule import After, At
+from headway.engine.blocking import BlockingClient
+from headway.engine.client import Client
+from headway.engine.codec import JsonCodec
+from headway.engine.completion import BlockingCompletion, Completion
+from headway.engine.context import Job
+from headway.engine.jobtype import JobType, StepType, declare
+from headway.engine.sequence import BlockingSequence, Sequence
+from headway.engine.settings import Retention, WorkerSettings, WorkQueue
+from headway.engine.worker import Worker
+from headway.notifiers.local import LocalNotifier
+from headway.notifiers.none import NoNotifier
+
+__all__ = [
+    "After",
+    "At",
+    "AttemptRecord",
+    "Backoff",
+    "BlockingClient",
+    "BlockingCompletion",
+    "BlockingSequence",
+    "Client",
+    "Completion",
+    "ConfigurationError",
+    "Continuation",
+    "Dedup",
+    "DuplicateJob",
+    "Failure",
+    "Fixed",
+    "Headway",
+    "HeadwayError",
+    "InvalidName",
+    "InvalidOption",
+    "InvalidPayload",
+    "InvalidRequest",
+    "Job",
+    "JobCount",
+    "JobInterrupted",
+    "JobNotFound",
+    "JobNotRunning",
+    "JobRecord",
+    "JobState",
+    "JobType",
+    "JsonCodec",
+    "Lease",
+    "LeaseError",
+    "LeaseExpired",
+    "LeaseMismatch",
+    "LocalNotifier",
+    "NoNotifier",
+    "Page",
+    "QueueRecord",
+    "Request",
+    "Retention",
+    "RetryPolicy",
+    "SchemaMissing",
+    "SchemaOutdated",
+    "Sequence",
+    "SequenceCancelled",
+    "SequenceFailed",
+    "SequenceReference",
+    "SequencesNeeded",
+    "Step",
+    "StepType",
+    "StoreClosed",
+    "StoreError",
+    "StoreUnreachable",
+    "SyncClient",
+    "UnknownJobType",
+    "Unrecoverable",
+    "WaitError",
+    "WaitTimeout",
+    "WorkQueue",
+    "Worker",
+    "WorkerRecord",
+    "WorkerSettings",
+    "WrongState",
+    "declare",
+]

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-from headway import __version__
 from headway.app import Headway
 from headway.cli.migrations import migrate_up, print_script, print_status
 from headway.cli.running import run_worker
@@ -26,7 +25,7 @@ def target(function: F) -> F:
 
 
 @click.group(context_settings=CONTEXT)
-@click.version_option(__version__, prog_name="headway")
+@click.version_option(package_name="headway", prog_name="headway")
 def headway() -> None:
     """A job queue that lives in your database.
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 
-class JobsScheduled(msgspec.Struct, frozen=True, tag="scheduled"):
+class JobsScheduled(msgspec.Struct, frozen=True, tag_field="news", tag="scheduled"):
     """`count` jobs of this queue and type can be claimed from `run_at` on."""
 
     queue: str
@@ -16,13 +16,13 @@ class JobsScheduled(msgspec.Struct, frozen=True, tag="scheduled"):
     run_at: datetime | None = None
 
 
-class SequenceEnded(msgspec.Struct, frozen=True, tag="ended"):
+class SequenceEnded(msgspec.Struct, frozen=True, tag_field="news", tag="ended"):
     """The sequence completed, failed or was cancelled."""
 
     sequence_id: str
 
 
-class OwnershipLost(msgspec.Struct, frozen=True, tag="lost"):
+class OwnershipLost(msgspec.Struct, frozen=True, tag_field="news", tag="lost"):
     """Whoever runs this job no longer owns it."""
 
     job_id: str

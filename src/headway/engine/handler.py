@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headway.domain.retry import RetryPolicy
 
@@ -39,5 +39,16 @@ class Handler:
     """Returned value to stored output (None for None); raises InvalidPayload."""
     blocker_decoders: tuple[Callable[[str | None], Any], ...] | None = None
     """One per declared blocker; None: decode each output as plain JSON values."""
+    any_number: bool = False
+    """The last of `blocker_decoders` stands for any number of blockers."""
     reference: str | None = None
-    """`module:qualified.name` under which a child process finds the job type."""
+    """`module:qualified.name` of the function: a child process imports the module, and finds the
+    handler in `isolated`."""
+
+    def __post_init__(self) -> None:
+        if self.mode is Mode.PROCESS and self.reference is not None:
+            isolated[self.reference] = self
+
+
+isolated: Final[dict[str, Handler]] = {}
+"""The handlers that run in child processes, by reference, filled while modules are imported."""

@@ -1,0 +1,1 @@
+"""Measurements: Headway beside the raw statements, in one run."""

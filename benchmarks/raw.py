@@ -1,0 +1,89 @@
+"""The ceiling: the store's own claim and completion statements in a bare loop, nothing around them.
+
+No handler, no decoding of payloads, no heartbeat, one connection; the same SQL, the same batch and
+the same durability as the worker's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from uuid import uuid4
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.types.string import TextLoader
+
+from headway.ports.statement import Statement
+from headway.providers.batches import with_columns
+from headway.providers.sqlite3 import execute
+from headway.stores.postgres.connections import SETTINGS
+from headway.stores.sql.files import load_statements
+
+
+def drain_postgres(dsn: str, job_type: str, batch: int) -> tuple[int, float]:
+    """Claim and complete until nothing is left; how many, and in how many seconds."""
+    sql = load_statements("headway.stores.postgres", '"headway".')
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.adapters.register_loader("uuid", TextLoader)
+        connection.execute(SETTINGS)
+        cursor = RawCursor(connection)
+        claim, complete = sql["claim"].encode(), sql["complete"].encode()
+        count = 0
+        bound = "2001-01-01"
+        started = time.perf_counter()
+        while True:
+            token = str(uuid4())
+            cursor.execute(
+                claim,
+                (["default"], [0], [bound], [batch], None, 30.0, token, "raw", [job_type], batch),
+            )
+            rows = cursor.fetchall()
+            if not rows:
+                return count, time.perf_counter() - started
+            bound = max(row[5] for row in rows)
+            done = Statement("", (None,), [(row[0], token, None) for row in rows])
+            cursor.execute(complete, with_columns(done))
+            count += len(cursor.fetchall())
+
+
+def drain_sqlite(path: str, job_type: str, batch: int) -> tuple[int, float]:
+    sql = load_statements("headway.stores.sqlite", "headway_")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        count = 0
+        started = time.perf_counter()
+        while True:
+            token = str(uuid4())
+            now = time.time_ns() // 1000
+            connection.execute("begin immediate")
+            claim = ("default", batch, now, 30.0, token, "raw", [job_type])
+            rows = execute(connection, Statement(sql["claim"], claim))
+            connection.execute("commit")
+            if not rows:
+                return count, time.perf_counter() - started
+            connection.execute("begin immediate")
+            done = Statement(sql["complete"], (now,), [(row[0], token, None) for row in rows])
+            count += len(execute(connection, done))
+            connection.execute("commit")
+
+
+def insert_postgres(dsn: str, job_type: str, seconds: float) -> float:
+    """One insert and commit at a time; how many per second."""
+    from headway.engine.identity import new_id
+
+    sql = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
+    text = '{"n":1,"text":"' + "x" * 100 + '"}'
+    rest = (None, None, 0.0, job_type, "default", 0, 4, 5, None, None, None, None, None, 0,
+            "pending", 0, False, False, None, None)  # fmt: skip
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = RawCursor(connection)
+        count = 0
+        started = time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            cursor.execute(sql, ([new_id()], [text], *rest))
+            cursor.fetchall()
+            count += 1
+        return count / (time.perf_counter() - started)

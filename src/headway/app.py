@@ -1,0 +1,346 @@
+"""Headway: reads a URL, puts store, notifier, client and worker together."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import importlib
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+from urllib.parse import unquote, urlsplit
+
+from headway.domain.errors import ConfigurationError
+from headway.domain.request import Bs
+from headway.engine.blocking import BlockingClient
+from headway.engine.client import Client
+from headway.engine.clock import SystemClock
+from headway.engine.codec import JsonCodec
+from headway.engine.decorators import Implementation, JobDecorator, StepDecorator
+from headway.engine.jobtype import StepType
+from headway.engine.middleware import Middleware
+from headway.engine.observing import Observers
+from headway.engine.portal import Portal
+from headway.engine.registry import Registry
+from headway.engine.settings import Retention, WorkerSettings, WorkQueue
+from headway.engine.worker import Worker
+from headway.notifiers.local import LocalNotifier
+from headway.ports.clock import Clock
+from headway.ports.codec import Codec
+from headway.ports.notifier import Notifier
+from headway.ports.observer import Observer
+from headway.ports.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SCHEMES = (
+    "memory://, sqlite:///shop.db (relative), sqlite:////var/shop.db (absolute), postgresql://"
+)
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The fields of WorkerSettings, for `app.worker(concurrency=10)`."""
+
+    queues: Sequence[str | WorkQueue] | Mapping[str, int | None]
+    concurrency: int
+    batch_size: int
+    lease_for: float
+    heartbeat_every: float | None
+    poll_every: float
+    prefetch_for: float
+    grace: float
+    reap_every: float
+    maintain_every: float
+    forget_workers_after: float
+    retention: Retention
+    retention_by_type: Mapping[str, Retention]
+    retention_by_queue: Mapping[str, Retention]
+    worker_id: str
+
+
+class Headway(Client):
+    """A store, what wakes those who wait for it, and the job types that live on it.
+
+    Making one does no I/O and needs no event loop, so it can stand at the top of a module.
+    """
+
+    def __init__(
+        self,
+        store: str | Store = "sqlite:///headway.db",
+        *,
+        notifier: Notifier | None = None,
+        observers: Iterable[Observer] = (),
+        codec: Codec | None = None,
+        clock: Clock | None = None,
+        migrate: bool | None = None,
+        schema: str = "headway",
+        prefix: str = "headway_",
+    ) -> None:
+        """`store` is a URL or a store of your own making. `migrate` brings the schema up to date
+        when the app is opened; by default it does so for SQLite files and not for servers.
+        `schema` is PostgreSQL's, `prefix` goes before the names of SQLite's tables."""
+        self.registry = Registry()
+        self.codec: Codec = codec or JsonCodec()
+        self.observers = Observers(observers)
+        self.clock: Clock = clock or SystemClock()
+        self.notifier: Notifier = notifier or LocalNotifier()
+        if isinstance(store, str):
+            self._make_store = partial(_store_from_url, store, schema=schema, prefix=prefix)
+            self.store: Store = self._make_store()
+            self._shares_store = not self.store.capabilities.across_processes
+            embedded = not store.startswith("postgres")
+        else:
+            self.store = store
+            self._shares_store = True
+            embedded = False
+        super().__init__(
+            self.store,
+            notifier=self.notifier,
+            registry=self.registry,
+            observers=self.observers,
+            codec=self.codec,
+            clock=self.clock,
+        )
+        self._migrate = embedded if migrate is None else migrate
+        self._opening = _Opening(self.store, migrate=self._migrate)
+        self._notifier_opening = _Opening(self.notifier)
+        self._sync: SyncClient | None = None
+        self._sync_lock = threading.Lock()
+        self.job = JobDecorator(self.registry, self.codec)
+        """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
+        self.step = StepDecorator(self.registry, self.codec)
+        """The same for a job type that can only be reached by continuing a sequence."""
+
+    def implement(self, type: StepType[P, R, *Bs]) -> Implementation[P, R, *Bs]:
+        """Give a declared job type its handler: `@app.implement(charge)`."""
+        return Implementation(self.registry, self.codec, type)
+
+    def register(self, *types: StepType[..., Any, *tuple[Any, ...]]) -> None:
+        """Make declared job types known here by name, without a handler."""
+        for type_ in types:
+            self.registry.add(type_)
+
+    async def open(self) -> None:
+        """Connect; `async with app:` does it. May be called again, and is then undone as often."""
+        await _enter(self._opening, self._notifier_opening)
+
+    async def close(self) -> None:
+        """Let go of everything once it was called as often as `open`; further calls are fine."""
+        await _leave(self._opening, self._notifier_opening)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def worker(
+        self,
+        settings: WorkerSettings | None = None,
+        *,
+        middleware: Sequence[Middleware] = (),
+        **options: Unpack[WorkerOptions],
+    ) -> Worker:
+        """A worker for the job types that have handlers here. Without `queues` it works on all
+        queues that these types name. Run it while the app is open."""
+        if settings is None:
+            queues = dict.fromkeys(
+                self.registry.type(name).options.queue for name in self.registry.handlers()
+            )
+            retention = {
+                name: Retention(completed=kept, cancelled=kept)
+                for name, seconds in self.registry.retentions().items()
+                for kept in (timedelta(seconds=seconds),)
+            }
+            settings = WorkerSettings(queues=tuple(queues), retention_by_type=retention)
+        return Worker(
+            self.store,
+            self.registry.handlers(),
+            replace(settings, **options),
+            notifier=self.notifier,
+            observers=(self.observers,) if self.observers.active else (),
+            middleware=middleware,
+            clock=self.clock,
+        )
+
+    @property
+    def sync(self) -> SyncClient:
+        """The same verbs without `await`. Opens when first asked for; `app.sync.close()`, or
+        leaving `with app.sync:`, closes it."""
+        with self._sync_lock:
+            if self._sync is None:
+                self._sync = self._make_sync()
+            self._sync.open()
+            return self._sync
+
+    def _make_sync(self) -> SyncClient:
+        # Connections belong to the loop that opened them, so blocking callers get their own; a
+        # store that lives in this process is shared.
+        store, opening = self.store, self._opening
+        if not self._shares_store:
+            store = self._make_store()
+            opening = _Opening(store, migrate=self._migrate)
+        return SyncClient(self, store, opening, self._notifier_opening)
+
+    def __repr__(self) -> str:
+        return f"<Headway on {self.store.name}>"
+
+
+class SyncClient(BlockingClient):
+    """The client of an app for code without an event loop. Safe to use from any thread."""
+
+    def __init__(
+        self, app: Headway, store: Store, store_opening: _Opening, notifier_opening: _Opening
+    ) -> None:
+        super().__init__(
+            store,
+            notifier=app.notifier,
+            registry=app.registry,
+            observers=app.observers,
+            codec=app.codec,
+            clock=app.clock,
+        )
+        self._openings = store_opening, notifier_opening
+        self._portal: Portal | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        with self._lock:
+            if self._portal is not None:
+                return
+            portal = Portal()
+            try:
+                portal.call(_enter(*self._openings))
+            except BaseException:
+                portal.close()
+                raise
+            self._portal = portal
+            atexit.register(self.close)
+
+    def close(self) -> None:
+        """Closing twice is fine; `app.sync` opens again."""
+        with self._lock:
+            portal, self._portal = self._portal, None
+            if portal is None:
+                return
+            atexit.unregister(self.close)
+            try:
+                portal.call(_leave(*self._openings))
+            finally:
+                portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Opening:
+    """Opens a store or notifier for the first who needs it, and closes it after the last."""
+
+    def __init__(self, resource: Store | Notifier, *, migrate: bool = False) -> None:
+        self._resource = resource
+        self._migrate = migrate
+        self._lock = asyncio.Lock()
+        self._users = 0
+
+    async def enter(self) -> None:
+        async with self._lock:
+            if self._users == 0:
+                if self._migrate:
+                    await cast("Store", self._resource).migrate()
+                await self._resource.open()
+            self._users += 1
+
+    async def leave(self) -> None:
+        async with self._lock:
+            if self._users == 0:
+                return
+            self._users -= 1
+            if self._users:
+                return
+            await self._resource.close()
+        self._lock = asyncio.Lock()  # the next to open may run on another loop
+
+
+async def _enter(store: _Opening, notifier: _Opening) -> None:
+    await store.enter()
+    try:
+        await notifier.enter()
+    except BaseException:
+        await store.leave()
+        raise
+
+
+async def _leave(store: _Opening, notifier: _Opening) -> None:
+    try:
+        await notifier.leave()
+    finally:
+        await store.leave()
+
+
+def _store_from_url(url: str, *, schema: str, prefix: str) -> Store:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise ConfigurationError(f"a store is named by a URL: {SCHEMES}")
+    match scheme:
+        case "memory":
+            return _load("memory", "MemoryStore")()
+        case "sqlite":
+            path = unquote(rest.removeprefix("/"))
+            if not rest.startswith("/") or not path:
+                raise ConfigurationError(
+                    "a SQLite URL has three slashes and a path: sqlite:///shop.db (relative) or "
+                    "sqlite:////var/shop.db (absolute)"
+                )
+            if path == ":memory:":
+                raise ConfigurationError("SQLite in memory is not supported; use memory://")
+            return _load("sqlite", "SqliteStore")(path, prefix=prefix)
+        case "postgresql" | "postgres":
+            _check_server_url(url)
+            return _load("postgres", "PostgresStore")(url, schema=schema)
+        case _:
+            raise ConfigurationError(f"unknown scheme {scheme[:40]!r}; there are {SCHEMES}")
+
+
+def _check_server_url(url: str) -> None:
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        raise ConfigurationError(
+            "the port in the store's URL is not a number; special characters in user and password "
+            "must be percent-encoded"
+        ) from None
+
+
+def _load(module: str, name: str) -> Callable[..., Store]:
+    """A store's class; its module, and with it its driver, is imported only now."""
+    try:
+        store: Callable[..., Store] = getattr(
+            importlib.import_module(f"headway.stores.{module}"), name
+        )
+    except ImportError as error:
+        if (error.name or "headway").partition(".")[0] == "headway":
+            raise
+        raise ConfigurationError(
+            f"the {module} store needs a driver that is not installed ({error.name}): "
+            f"pip install 'headway[{module}]'"
+        ) from error
+    return store

@@ -1,0 +1,81 @@
+"""Tells the rest of the world, and this worker's own fetcher, that jobs can be claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from headway.domain.job import NewJob
+from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.domain.schedule import After, At
+from headway.domain.settlement import Freed
+from headway.ports.notifier import Notifier
+from headway.ports.store import Store
+
+
+class Announcer:
+    """Gathers what one commit gave rise to; `send` publishes it in one go."""
+
+    __slots__ = ("_hear", "_news", "_notifier", "_scheduled", "_store")
+
+    def __init__(
+        self, store: Store, notifier: Notifier | None, hear: Callable[[News, float], None]
+    ) -> None:
+        self._store = store
+        self._notifier = notifier
+        self._hear = hear
+        """This worker's own ear: the news, and in how many seconds the job will be due."""
+        self._scheduled: dict[tuple[str, str], tuple[int, datetime | None]] = {}
+        self._news: list[News] = []
+
+    def scheduled(self, queue: str, type_: str, run_at: datetime | None) -> None:
+        """A job can be claimed now; `run_at` is where it lies in its queue, if that is known."""
+        count, earliest = self._scheduled.get((queue, type_), (0, run_at))
+        if earliest is not None and run_at is not None:
+            earliest = min(earliest, run_at)
+        self._scheduled[queue, type_] = (count + 1, earliest)
+        self._store.expect(queue, run_at)
+
+    def due_in(self, queue: str, type_: str, seconds: float) -> None:
+        """A job will be due; told to this worker only, others find it when they look."""
+        if seconds <= 0:
+            self.scheduled(queue, type_, None)
+        else:
+            self._hear(JobsScheduled(queue, type_, 1), seconds)
+
+    def due_by(self, queue: str, type_: str, schedule: At | After) -> None:
+        match schedule:
+            case After():
+                self.due_in(queue, type_, schedule.seconds)
+            case At(moment):
+                self.due_in(queue, type_, (moment - datetime.now(UTC)).total_seconds())
+
+    def stored(self, jobs: Iterable[NewJob]) -> None:
+        """New jobs were stored; those with blockers are announced when they are freed."""
+        for job in jobs:
+            if not job.blockers:
+                self.due_by(job.queue, job.type, job.schedule)
+
+    def freed(self, jobs: Iterable[Freed]) -> None:
+        for job in jobs:
+            self.scheduled(job.queue, job.type, job.run_at)
+
+    def ended(self, sequence_id: str) -> None:
+        if self._notifier is not None:
+            self._news.append(SequenceEnded(sequence_id))
+
+    def lost(self, job_id: str, reason: str) -> None:
+        if self._notifier is not None:
+            self._news.append(OwnershipLost(job_id, reason))
+
+    def send(self) -> None:
+        if self._scheduled:
+            for (queue, type_), (count, run_at) in self._scheduled.items():
+                news = JobsScheduled(queue, type_, count, run_at)
+                self._news.append(news)
+                self._hear(news, 0.0)
+            self._scheduled = {}
+        if self._news:
+            news_to_send, self._news = self._news, []
+            if self._notifier is not None:
+                self._notifier.publish_soon(news_to_send)

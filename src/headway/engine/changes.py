@@ -1,0 +1,197 @@
+"""What people and programs change from outside a worker, as operations that any runner can drive.
+
+Each looks first, with the rows locked, and changes only if all of what was asked can be done: a
+refusal inside the caller's transaction leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from headway.domain.errors import InvalidRequest, JobNotFound, SequencesNeeded, WrongState
+from headway.domain.job import JobRecord, JobState, NewJob
+from headway.domain.reading import MAX_PAGE, JobFilter
+from headway.engine.consequences import Consequences
+from headway.engine.planning import Succession
+from headway.ports.statement import Operation
+from headway.ports.store import Inserted, Operations
+
+
+def read_job(store: Operations, id: str) -> Operation[JobRecord]:
+    (job,) = yield from store.get([id])
+    if job is None:
+        raise JobNotFound(id)
+    return job
+
+
+def current_jobs(
+    store: Operations, ids: Sequence[str], *, lock: bool = False
+) -> Operation[list[JobRecord]]:
+    """The last jobs of the sequences that these jobs belong to, each once."""
+    jobs = yield from store.get(ids)
+    sequences: dict[str, None] = {}
+    for id, job in zip(ids, jobs, strict=True):
+        if job is None:
+            raise JobNotFound(id)
+        sequences[job.sequence_id] = None
+    current = yield from store.current(list(sequences), lock=lock)
+    found: list[JobRecord] = []
+    for id, job in zip(sequences, current, strict=True):
+        if job is None:
+            raise JobNotFound(id)
+        found.append(job)
+    return found
+
+
+def retry(
+    store: Operations,
+    ids: Sequence[str],
+    input_for: Callable[[JobRecord], str] | None,
+    now: datetime | None,
+) -> Operation[Consequences]:
+    """Redrive: make dead letters and cancelled jobs pending again."""
+    jobs = yield from current_jobs(store, ids, lock=True)
+    _check_states(
+        jobs,
+        (JobState.FAILED, JobState.CANCELLED),
+        "only failed and cancelled jobs can be retried",
+    )
+    consequences = Consequences()
+    if input_for is None:
+        yield from store.redrive([job.id for job in jobs], now=now)
+    else:
+        for job in jobs:
+            yield from store.redrive([job.id], input=input_for(job), now=now)
+    for job in jobs:
+        consequences.schedule(job.queue, job.type, None)
+    return consequences
+
+
+def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
+    jobs = yield from current_jobs(store, ids, lock=True)
+    _check_states(
+        jobs,
+        (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.CANCELLED),
+        "what has ended cannot be cancelled",
+    )
+    open_jobs = [job for job in jobs if job.state is not JobState.CANCELLED]
+    consequences = Consequences()
+    yield from store.cancel([job.id for job in open_jobs], now=now)
+    for job in open_jobs:
+        consequences.take(job, "cancelled")
+        consequences.end(job)
+    return consequences
+
+
+def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
+    jobs = yield from current_jobs(store, ids, lock=True)
+    _check_states(jobs, (JobState.PENDING,), "only pending jobs can be triggered")
+    yield from store.trigger([job.id for job in jobs], now=now)
+    consequences = Consequences()
+    for job in jobs:
+        consequences.schedule(job.queue, job.type, None)
+    return consequences
+
+
+def delete_sequences(
+    store: Operations, ids: Sequence[str], cascade: bool
+) -> Operation[tuple[list[str], Consequences]]:
+    """Delete whole trees by their roots; the ids of the jobs that are gone."""
+    jobs = yield from store.get(ids)
+    roots: dict[str, None] = {}
+    for id, job in zip(ids, jobs, strict=True):
+        if job is None:
+            raise JobNotFound(id)
+        if job.root_id != job.id:
+            raise InvalidRequest(
+                f"sequences are deleted by their root, and {id} is not one; "
+                f"delete {job.root_id} to delete all that belongs to it"
+            )
+        roots[job.id] = None
+    doomed: list[JobRecord] = []
+    fresh = list(roots)
+    while fresh:
+        family: list[JobRecord] = []
+        for root in fresh:
+            family += yield from _family(store, root)
+        doomed += family
+        sequences = list(dict.fromkeys(job.sequence_id for job in family))
+        dependents = yield from store.dependents(sequences)
+        fresh = list(dict.fromkeys(job.root_id for job in dependents if job.root_id not in roots))
+        roots |= dict.fromkeys(fresh)
+        if fresh and not cascade:
+            raise SequencesNeeded(fresh)
+    gone = yield from store.delete(list(roots))
+    consequences = Consequences()
+    for job in doomed:
+        consequences.take(job, "not_found")
+        if job.id == job.sequence_id:
+            consequences.end(job)
+    return gone, consequences
+
+
+def complete_job(
+    store: Operations, job: JobRecord, output: str | None, now: datetime | None
+) -> Operation[Consequences]:
+    """End a sequence without a worker, with the job that `open_job` has locked."""
+    freed = yield from store.finish(job.id, output, None, now=now)
+    consequences = Consequences()
+    consequences.complete(job)
+    consequences.end(job)
+    consequences.free(freed)
+    return consequences
+
+
+def continue_job(
+    store: Operations, job: JobRecord, succession: Succession, now: datetime | None
+) -> Operation[tuple[JobRecord, Consequences]]:
+    """Go on without a worker, and lock the job that follows."""
+    consequences = Consequences()
+    if succession.blockers:
+        stored = yield from store.insert(succession.blockers, now=now)
+        successor = succession.given(stored)
+        consequences.create(succession.blockers, stored, watched=True)
+    else:
+        successor = succession.successor
+    freed = yield from store.finish(job.id, None, successor, now=now)
+    (following,) = yield from store.current([job.sequence_id], lock=True)
+    if following is None:
+        raise JobNotFound(job.sequence_id)
+    consequences.complete(job)
+    consequences.free(freed)
+    consequences.create([successor], [_as_inserted(following, successor)], watched=True)
+    return following, consequences
+
+
+def open_job(store: Operations, id: str, type: str | None) -> Operation[JobRecord]:
+    """Lock the current job of a sequence that somebody wants to complete from outside."""
+    (job,) = yield from current_jobs(store, [id], lock=True)
+    if job.state.terminal:
+        raise WrongState(job.id, job.state, "its sequence has ended and cannot be completed again")
+    if type is not None and job.type != type:
+        raise InvalidRequest(
+            f"sequence {job.sequence_id} is at a job of type {job.type!r}, not {type!r}"
+        )
+    return job
+
+
+def _family(store: Operations, root: str) -> Operation[list[JobRecord]]:
+    found: list[JobRecord] = []
+    cursor: str | None = None
+    while True:
+        page = yield from store.find(JobFilter(root_id=root), cursor=cursor, limit=MAX_PAGE)
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def _as_inserted(job: JobRecord, successor: NewJob) -> Inserted:
+    return Inserted(successor.id, job.run_at, blocked=job.state is JobState.BLOCKED)
+
+
+def _check_states(jobs: Iterable[JobRecord], allowed: tuple[JobState, ...], wanted: str) -> None:
+    for job in jobs:
+        if job.state not in allowed:
+            raise WrongState(job.id, job.state, wanted)

@@ -1,0 +1,226 @@
+"""Writes down how executions ended: what comes in during one commit goes into the next together.
+
+A store that is away is tried again for as long as it takes, or until the lease has run out, for
+then the job is somebody else's. An outcome that the store cannot take is set apart, so that it
+harms no other, and its job is dead-lettered with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from headway.domain.events import (
+    AttemptFailed,
+    JobCompleted,
+    JobReleased,
+    JobRescheduled,
+    LeaseLost,
+)
+from headway.domain.failure import Failure, encode_failure
+from headway.domain.job import NewJob
+from headway.domain.lease import Verdict
+from headway.domain.settlement import (
+    Complete,
+    Fail,
+    Lose,
+    Release,
+    Reschedule,
+    Retry,
+    Settled,
+    Settlement,
+)
+from headway.engine.announcing import Announcer
+from headway.engine.execution import LEASE_EXPIRED, Execution, reason_for
+from headway.engine.failing import describe
+from headway.engine.observing import Observers
+from headway.engine.trouble import Trouble, is_transient
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+
+MOST_AT_ONCE = 500
+TRIES_ALONE = 3
+
+
+class Committer:
+    """One commit is under way at a time. Lives on one loop."""
+
+    def __init__(
+        self,
+        worker: str,
+        store: Store,
+        clock: Clock,
+        observers: Observers,
+        announcer: Announcer,
+        held: set[Execution],
+        committed: Callable[[], None],
+    ) -> None:
+        self._worker = worker
+        self._store = store
+        self._clock = clock
+        self._observers = observers
+        self._announcer = announcer
+        self._held = held
+        self._committed = committed
+        self._trouble = Trouble(worker, "committer", observers)
+        self._outcomes: list[Execution] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._closing = False
+
+    def put(self, execution: Execution) -> None:
+        """Take over an execution that has its settlement."""
+        self._outcomes.append(execution)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def close(self) -> None:
+        """Let `run` return as soon as nothing is left to commit."""
+        self._closing = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def run(self) -> None:
+        while True:
+            if not self._outcomes:
+                if self._closing:
+                    return
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+                self._waiter = None
+            batch = self._outcomes[:MOST_AT_ONCE]
+            del self._outcomes[:MOST_AT_ONCE]
+            if batch:
+                await self._commit(batch)
+                self._committed()
+                await asyncio.sleep(0)  # a store that never waits must not keep the loop
+
+    def committed_elsewhere(
+        self, execution: Execution, settled: Settled, stored: Sequence[NewJob]
+    ) -> None:
+        """An execution settled itself, in its own transaction, which has been committed."""
+        self._announcer.stored(stored)
+        self._after([execution], settled)
+        self._committed()
+
+    def lost(self, execution: Execution, reason: str) -> None:
+        """The job is not ours any more; nothing of what was done is recorded."""
+        self._held.discard(execution)
+        claimed = execution.claimed
+        self._observers.observe(
+            LeaseLost(claimed.id, claimed.type, claimed.queue, self._worker, reason)
+        )
+
+    async def _commit(self, batch: list[Execution]) -> None:
+        while batch:
+            try:
+                settled = await self._settle(batch)
+            except Exception as error:
+                pause = self._trouble.began(error)
+                if not is_transient(error):
+                    if len(batch) > 1:
+                        for execution in batch:
+                            await self._commit([execution])
+                        return
+                    if self._trouble.failures >= TRIES_ALONE and await self._dead_letter(
+                        batch[0], error
+                    ):
+                        return
+                await asyncio.sleep(pause)
+                batch = self._still_ours(batch)
+            else:
+                self._trouble.over()
+                self._after(batch, settled)
+                return
+
+    async def _settle(self, batch: list[Execution]) -> Settled:
+        return await self._store.run(
+            self._store.settle,
+            [execution.settlement for execution in batch if execution.settlement is not None],
+            now=self._clock.now(),
+        )
+
+    async def _dead_letter(self, execution: Execution, error: Exception) -> bool:
+        """The store does not take this outcome: say so in the job. False if not even that works,
+        so that it may be the store after all."""
+        claimed = execution.claimed
+        said = describe(error)
+        failure = Failure(said.type, f"the outcome could not be stored: {said.message}")
+        given_up = Fail(claimed.id, claimed.lease.token, encode_failure(failure))
+        try:
+            settled = await self._store.run(self._store.settle, [given_up], now=self._clock.now())
+        except Exception:
+            return False
+        execution.settlement = given_up
+        execution.failure = failure
+        self._trouble.over()
+        self._after([execution], settled)
+        return True
+
+    def _still_ours(self, batch: list[Execution]) -> list[Execution]:
+        now = self._clock.monotonic()
+        for execution in [each for each in batch if each.deadline <= now]:
+            self.lost(execution, LEASE_EXPIRED)
+        return [each for each in batch if each.deadline > now]
+
+    def _after(self, batch: list[Execution], settled: Settled) -> None:
+        """What was decided is stored: let go of the jobs and tell who wants to know."""
+        applied = batch
+        if settled.verdicts.count(Verdict.APPLIED) != len(batch):
+            answers = list(zip(batch, settled.verdicts, strict=True))
+            applied = [execution for execution, verdict in answers if verdict.ok]
+            for execution, verdict in answers:
+                if not verdict.ok:
+                    self.lost(execution, reason_for(verdict))
+        self._held.difference_update(applied)
+        announcer = self._announcer
+        for execution in applied:
+            match execution.settlement:
+                case Complete(successor=None):
+                    announcer.ended(execution.claimed.sequence_id)
+                case None:
+                    pass
+                case settlement:
+                    self._announce(execution, settlement)
+        if settled.freed:
+            announcer.freed(settled.freed)
+        announcer.send()
+        if self._observers.active:
+            for execution in applied:
+                self._report(execution)
+
+    def _announce(self, execution: Execution, settlement: Settlement) -> None:
+        claimed = execution.claimed
+        announcer = self._announcer
+        match settlement:
+            case Complete(successor=None) | Fail():
+                announcer.ended(claimed.sequence_id)
+            case Complete(successor=NewJob() as successor):
+                announcer.stored((successor,))
+            case Retry():
+                announcer.due_in(claimed.queue, claimed.type, settlement.delay)
+            case Reschedule():
+                announcer.due_by(claimed.queue, claimed.type, settlement.schedule)
+            case Release():
+                announcer.scheduled(claimed.queue, claimed.type, claimed.run_at)
+            case Complete() | Lose():
+                pass
+
+    def _report(self, execution: Execution) -> None:
+        claimed = execution.claimed
+        facts = (claimed.id, claimed.type, claimed.queue, self._worker)
+        version = claimed.lease.version
+        observe = self._observers.observe
+        match execution.settlement:
+            case Complete():
+                observe(JobCompleted(*facts, version, execution.seconds))
+            case Retry() | Fail() as settlement:
+                delay = settlement.delay if isinstance(settlement, Retry) else None
+                failure = execution.failure or Failure("Error", "")
+                observe(AttemptFailed(*facts, version, execution.seconds, failure, delay))
+            case Reschedule():
+                observe(JobRescheduled(*facts))
+            case Release():
+                observe(JobReleased(*facts))
+            case Lose() | None:
+                pass

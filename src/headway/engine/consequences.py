@@ -1,0 +1,127 @@
+"""What the world is told once a change is committed: sleepers are woken, observers hear of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from headway.domain.events import Event, JobCompleted, JobCreated
+from headway.domain.job import JobRecord, JobState, NewJob
+from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.domain.settlement import Freed
+from headway.engine.observing import Observers
+from headway.ports.notifier import Notifier
+from headway.ports.store import Inserted, Store
+
+_log = logging.getLogger("headway")
+
+
+@dataclass(slots=True)
+class Consequences:
+    """Collected while a change is made; nothing of it is told before the commit."""
+
+    scheduled: dict[tuple[str, str], JobsScheduled] = field(
+        default_factory=dict[tuple[str, str], JobsScheduled]
+    )
+    """By queue and type, so that a thousand jobs wake workers once."""
+    others: list[News] = field(default_factory=list[News])
+    events: list[Event] = field(default_factory=list[Event])
+
+    @property
+    def news(self) -> list[News]:
+        return [*self.scheduled.values(), *self.others]
+
+    def schedule(self, queue: str, type: str, run_at: datetime | None, *, count: int = 1) -> None:
+        """Jobs can be claimed from `run_at` on; None: from a moment that only the store knows."""
+        known = self.scheduled.get((queue, type))
+        if known is not None:
+            count += known.count
+            both = None if known.run_at is None or run_at is None else (known.run_at, run_at)
+            run_at = both and min(both)
+        self.scheduled[queue, type] = JobsScheduled(queue, type, count, run_at)
+
+    def create(self, jobs: Iterable[NewJob], stored: Iterable[Inserted], watched: bool) -> None:
+        """Jobs were stored; `watched` says whether anyone wants to hear of each."""
+        for job, answer in zip(jobs, stored, strict=True):
+            if answer.deduplicated or answer.id != job.id:
+                continue
+            if not answer.blocked:
+                self.schedule(job.queue, job.type, answer.run_at)
+            if watched:
+                self.events.append(
+                    JobCreated(job.id, job.type, job.queue, job.sequence_id or job.id)
+                )
+
+    def free(self, freed: Iterable[Freed]) -> None:
+        """Jobs became pending because their last blocker completed."""
+        for job in freed:
+            self.schedule(job.queue, job.type, job.run_at)
+
+    def end(self, job: JobRecord) -> None:
+        """The job's sequence has ended."""
+        self.others.append(SequenceEnded(job.sequence_id))
+
+    def take(self, job: JobRecord, reason: str) -> None:
+        """If somebody runs the job, it is no longer theirs."""
+        if job.state is JobState.RUNNING:
+            self.others.append(OwnershipLost(job.id, reason))
+
+    def complete(self, job: JobRecord) -> None:
+        """The job was completed without a worker."""
+        self.take(job, "already_completed")
+        self.events.append(JobCompleted(job.id, job.type, job.queue, None, job.lease_version, 0.0))
+
+    def absorb(self, later: Consequences) -> None:
+        """What a later step of the same transaction brought."""
+        for news in later.scheduled.values():
+            self.schedule(news.queue, news.type, news.run_at, count=news.count)
+        self.others += later.others
+        self.events += later.events
+
+
+class Teller:
+    """Tells consequences. It never raises: who is not woken finds the jobs by polling."""
+
+    def __init__(self, store: Store, notifier: Notifier, observers: Observers) -> None:
+        self._store = store
+        self._notifier = notifier
+        self._observers = observers
+        self._troubled = False
+
+    @property
+    def watched(self) -> bool:
+        return self._observers.active
+
+    async def tell(self, consequences: Consequences) -> None:
+        news = self._tell_here(consequences)
+        if not news:
+            return
+        try:
+            await self._notifier.publish(news)
+        except Exception:
+            if not self._troubled:
+                _log.exception("news cannot be published; workers find jobs by polling meanwhile")
+            self._troubled = True
+        else:
+            self._troubled = False
+
+    def tell_soon(self, consequences: Consequences) -> None:
+        """From code that cannot await."""
+        news = self._tell_here(consequences)
+        if news:
+            self._notifier.publish_soon(news)
+
+    def tell_after(self, tx: Any, consequences: Consequences) -> None:
+        """Once the caller's transaction has committed, if that can be seen."""
+        self._store.after_commit(tx, partial(self.tell_soon, consequences))
+
+    def _tell_here(self, consequences: Consequences) -> Sequence[News]:
+        for scheduled in consequences.scheduled.values():
+            self._store.expect(scheduled.queue, scheduled.run_at)
+        for event in consequences.events:
+            self._observers.observe(event)
+        return consequences.news

@@ -1,0 +1,126 @@
+"""A job in this worker's hands: from the claim until its outcome is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from headway.domain.failure import Failure
+from headway.domain.job import ClaimedJob
+from headway.domain.lease import Held, Verdict
+from headway.domain.settlement import Settlement
+from headway.engine.handler import Handler
+from headway.engine.lanes import Lane
+
+if TYPE_CHECKING:
+    from headway.engine.context import Job
+    from headway.engine.staging import Staging
+
+TIMEOUT = "timeout"
+SHUTDOWN = "shutdown"
+LEASE_EXPIRED = "lease_expired"
+TAKEN = "taken_by_another_worker"
+ALREADY_COMPLETED = "already_completed"
+CANCELLED = "cancelled"
+NOT_FOUND = "not_found"
+ERROR = "error"
+
+
+class Execution:
+    """What the parts of a worker share about one claimed job.
+
+    Written by the worker's loop only, except `deadline`, which the heartbeat's thread moves.
+    """
+
+    __slots__ = (
+        "began",
+        "blockers",
+        "claimed",
+        "claimed_at",
+        "deadline",
+        "failure",
+        "handler",
+        "in_transaction",
+        "interruption",
+        "job",
+        "lane",
+        "progress",
+        "seconds",
+        "settlement",
+        "staging",
+        "task",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        claimed: ClaimedJob,
+        handler: Handler | None,
+        lane: Lane,
+        claimed_at: float,
+        deadline: float,
+    ) -> None:
+        self.claimed = claimed
+        self.handler = handler
+        self.lane = lane
+        self.claimed_at = claimed_at
+        self.deadline = deadline
+        """When the lease may end, by this process's own clock: never later than the store says."""
+        self.began: float | None = None
+        """When the handler's task took its first step."""
+        self.seconds = 0.0
+        self.blockers: list[str | None] | None = None
+        """The encoded outputs of its blockers, once they were asked for."""
+        self.interruption: str | None = None
+        """Why the handler must stop. The first reason stays."""
+        self.in_transaction = False
+        """A transaction of ours has locked the row: nobody else can take the job meanwhile, and a
+        heartbeat would wait for that lock."""
+        self.settlement: Settlement | None = None
+        self.failure: Failure | None = None
+        self.job: Job[*tuple[Any, ...]] | None = None
+        """What the handler was given, if it takes a Job."""
+        self.staging: Staging | None = None
+        """Its transactions, once it asked for one."""
+        self.progress: tuple[float, str] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def held(self) -> Held:
+        return Held(self.claimed.id, self.claimed.lease.token)
+
+    @property
+    def interrupted(self) -> bool:
+        return self.interruption is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was interrupted because somebody else may have the job now."""
+        return self.interruption is not None and self.interruption not in {TIMEOUT, SHUTDOWN}
+
+    def interrupt(self, reason: str) -> bool:
+        """Ask the handler to stop; False if it was asked before. Call it on the worker's loop."""
+        if self.interruption is not None:
+            return False
+        self.interruption = reason
+        # A task that has not taken its first step would end without running a line of ours;
+        # it looks at `interruption` itself when it begins.
+        if self.task is not None and self.began is not None:
+            self.task.cancel(reason)
+        return True
+
+
+def reason_for(verdict: Verdict) -> str:
+    """Why a holder whose change was refused must stop."""
+    match verdict:
+        case Verdict.NOT_FOUND:
+            return NOT_FOUND
+        case Verdict.NOT_RUNNING | Verdict.ALREADY:
+            return ALREADY_COMPLETED
+        case Verdict.EXPIRED:
+            return LEASE_EXPIRED
+        case Verdict.MISMATCH:
+            return TAKEN
+        case Verdict.APPLIED | Verdict.HELD | Verdict.WRONG_STATE:
+            return ERROR

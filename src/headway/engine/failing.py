@@ -1,0 +1,46 @@
+"""What a handler raised, as it is stored: the traceback begins where the user's code does."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from types import TracebackType
+
+from headway.domain.failure import Failure
+
+_ENGINE = os.path.dirname(__file__) + os.sep
+
+
+class HandlerFailed(Exception):
+    """A failure that was described elsewhere, in a child process or by the worker itself."""
+
+    def __init__(self, failure: Failure, *, recoverable: bool = True) -> None:
+        self.failure = failure
+        self.recoverable = recoverable
+        super().__init__(str(failure))
+
+
+def describe(error: BaseException) -> Failure:
+    """The error's type, message and traceback. Never raises."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = f"{kind.__module__}.{name}"
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message could not be made)"
+    try:
+        trace = "".join(
+            traceback.format_exception(kind, error, _users_part(error.__traceback__), limit=-50)
+        )
+    except Exception:
+        trace = ""
+    return Failure(name, message, trace)
+
+
+def _users_part(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of the engine that it begins with."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,259 @@
+"""Claims jobs, as many as this worker can soon start, when there is reason to look for them.
+
+Reasons to look: the last claim was full, news of jobs arrived, a retry falls due, or it has been a
+while. A worker without room waits for a handler to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from random import random
+
+from headway.domain.errors import StoreClosed
+from headway.domain.job import ClaimedJob
+from headway.domain.news import JobsScheduled, News
+from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.settlement import Release
+from headway.engine.committer import Committer
+from headway.engine.execution import LEASE_EXPIRED, Execution
+from headway.engine.handler import Handler
+from headway.engine.identity import new_token
+from headway.engine.lanes import Lanes
+from headway.engine.observing import Observers
+from headway.engine.settings import WorkerSettings
+from headway.engine.trouble import Trouble, sleep_unless
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+
+SHORTEST_POLL = 0.05
+HOARDED = 0.5
+"""Seconds after which a claimed job that no slot was free for is given back."""
+MOST_DUE_TIMES = 1_000
+
+
+class Fetcher:
+    """One claim is under way at a time, at the same time as the committer's commits."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        store: Store,
+        clock: Clock,
+        observers: Observers,
+        handlers: Mapping[str, Handler],
+        lanes: Lanes,
+        held: set[Execution],
+        committer: Committer,
+        dispatch: Callable[[], None],
+        *,
+        drain: bool,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._handlers = handlers
+        self._types = tuple(sorted(handlers))
+        self._lanes = lanes
+        self._held = held
+        self._committer = committer
+        self._dispatch = dispatch
+        self._drain = drain
+        self._trouble = Trouble(settings.worker_id, "fetcher", observers)
+        self._stopped = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
+        self._hungry = True
+        """There is reason to believe that something can be claimed."""
+        self._empty_handed = 0
+        """Claims in a row that gave nothing."""
+        self._due_times: list[float] = []
+
+    def stop(self) -> None:
+        """Claim no more. `run` returns when the claim under way has been answered."""
+        self._stopped.set()
+        self._wake()
+
+    def hear(self, news: News) -> None:
+        """News from outside."""
+        if isinstance(news, JobsScheduled) and self._concerns(news):
+            self._store.expect(news.queue, news.run_at)
+            # Its run_at may lie ahead, but whose clock is right? Looking once too often is cheap.
+            self.expect()
+            if news.run_at is not None:
+                self.expect((news.run_at - datetime.now(UTC)).total_seconds())
+
+    def hear_own(self, news: News, seconds: float) -> None:
+        """News of this worker's own making: a job can be claimed in so many seconds."""
+        if isinstance(news, JobsScheduled) and self._concerns(news):
+            self.expect(seconds)
+
+    def expect(self, seconds: float = 0.0) -> None:
+        """Look for jobs in so many seconds."""
+        if seconds <= 0:
+            self._hungry = True
+            self._empty_handed = 0
+            self._wake()
+        elif len(self._due_times) < MOST_DUE_TIMES:  # polling finds the others
+            heapq.heappush(self._due_times, self._clock.monotonic() + seconds)
+            self._wake()
+
+    def freed(self) -> None:
+        """Handlers have ended."""
+        if self._hungry:
+            self._wake()
+
+    def committed(self) -> None:
+        """Outcomes are stored."""
+        if self._drain and not self._held:
+            self._hungry = True
+            self._wake()
+
+    async def run(self) -> bool:
+        """Returns when stopped; or, True, when told to drain and nothing is left to do."""
+        while not self._stopped.is_set():
+            self._give_back_hoarded()
+            self._lanes.measure(self._clock.monotonic())
+            shares, limit = self._lanes.shares(self._settings.batch_size)
+            if not self._hungry or not limit:
+                await self._rest()
+                continue
+            idle = not self._held
+            self._hungry = False
+            try:
+                count, full = await self._claim(shares, limit)
+            except StoreClosed:
+                raise
+            except Exception as error:
+                self._hungry = True
+                await sleep_unless(self._stopped, self._trouble.began(error))
+                continue
+            self._trouble.over()
+            self._empty_handed = 0 if count else self._empty_handed + 1
+            if full:
+                self._hungry = True
+                await asyncio.sleep(0)  # a store that never waits must not keep the loop
+            elif self._drain and idle and not self._held and not self._hungry:
+                if self._empty_handed > 1:
+                    return True
+                for lane in self._lanes.lanes:  # once more, and everywhere
+                    self._store.expect(lane.name, None)
+                self._hungry = True
+        return False
+
+    async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
+        """Claim and hand over; how many there were, and whether there may be more."""
+        sent = self._clock.monotonic()
+        lease_for = self._settings.lease_for
+        claimed = await self._store.run(
+            self._store.claim,
+            ClaimOrder(
+                worker=self._settings.worker_id,
+                token=new_token(),
+                lease_for=lease_for,
+                queues=shares,
+                types=self._types,
+                limit=limit,
+            ),
+            now=self._clock.now(),
+        )
+        if not claimed:
+            return 0, False
+        await self._receive(claimed, sent + lease_for)
+        if len(claimed) >= limit:
+            return len(claimed), True
+        taken = dict.fromkeys((share.name for share in shares), 0)
+        for job in claimed:
+            taken[job.queue] += 1
+        return len(claimed), any(taken[share.name] >= share.limit for share in shares)
+
+    async def _receive(self, claimed: Sequence[ClaimedJob], deadline: float) -> None:
+        now = self._clock.monotonic()
+        lanes = self._lanes
+        find = self._handlers.get
+        executions = [
+            Execution(job, find(job.type), lanes[job.queue], now, deadline) for job in claimed
+        ]
+        if deadline <= now:  # this process was away for so long that the leases are gone
+            for execution in executions:
+                self._committer.lost(execution, LEASE_EXPIRED)
+            return
+        self._held.update(executions)
+        blocked = [execution for execution in executions if execution.claimed.has_blockers]
+        if not blocked:
+            for execution in executions:
+                lanes.put(execution)
+            self._dispatch()
+            return
+        for execution in executions:
+            if not execution.claimed.has_blockers:
+                lanes.put(execution)
+        self._dispatch()
+        await self._ask_for_outputs(blocked)
+        for execution in blocked:
+            lanes.put(execution)
+        self._dispatch()
+
+    async def _ask_for_outputs(self, blocked: list[Execution]) -> None:
+        """What the blockers yielded, for all jobs of a claim in one statement."""
+        ids = [execution.claimed.id for execution in blocked]
+        while not self._stopped.is_set():
+            try:
+                outputs = await self._store.run(self._store.blocker_outputs, ids)
+            except Exception as error:
+                await sleep_unless(self._stopped, self._trouble.began(error))
+            else:
+                for execution in blocked:
+                    execution.blockers = outputs.get(execution.claimed.id, [])
+                return
+
+    def _give_back_hoarded(self) -> None:
+        """Jobs that were claimed ahead, and then the running ones turned out to be long."""
+        before = self._clock.monotonic() - HOARDED
+        oldest = self._lanes.oldest()
+        if oldest is None or oldest >= before:
+            return
+        for execution in self._lanes.remove(lambda each: each.claimed_at < before):
+            execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
+            self._committer.put(execution)
+
+    async def _rest(self) -> None:
+        """Wait until there is something to look for and room to put it."""
+        if self._stopped.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        seconds = self._pause()
+        rested_at = math.inf if seconds is None else loop.time() + seconds
+        timer = None if seconds is None else loop.call_later(seconds, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        now = self._clock.monotonic()
+        if rested_at <= loop.time():
+            self._hungry = True
+        while self._due_times and self._due_times[0] <= now:
+            heapq.heappop(self._due_times)
+            self._hungry = True
+
+    def _pause(self) -> float | None:
+        """How long to wait for news at most."""
+        if self._hungry:  # only room is lacking, and that makes itself heard
+            return HOARDED if self._lanes.waiting else None
+        pause = min(self._settings.poll_every, SHORTEST_POLL * 2.0 ** min(self._empty_handed, 20))
+        pause *= 0.75 + random() / 4
+        if self._due_times:
+            pause = min(pause, max(self._due_times[0] - self._clock.monotonic(), 0.0))
+        return pause
+
+    def _concerns(self, news: JobsScheduled) -> bool:
+        return news.queue in self._lanes and news.type in self._handlers
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

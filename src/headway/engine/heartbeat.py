@@ -1,0 +1,226 @@
+"""Keeps the leases of a worker alive, from a thread of its own: a handler that blocks the event
+loop keeps its job, while a process that is frozen as a whole loses it.
+
+    every third of a lease:  extend(all leases that are not fresh)  in one statement
+        lost                 -> the handler is interrupted with the reason
+        no answer            -> tried again; when a lease may have run out by our own clock, its
+                                handler is interrupted, for somebody else may have the job
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from random import random
+
+from headway.domain.job import JobState
+from headway.domain.lease import Verdict
+from headway.domain.reading import WorkerRecord
+from headway.engine.execution import (
+    ALREADY_COMPLETED,
+    CANCELLED,
+    LEASE_EXPIRED,
+    NOT_FOUND,
+    Execution,
+    reason_for,
+)
+from headway.engine.observing import Observers
+from headway.engine.trouble import Trouble
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+
+BEAT_EVERY = 5.0
+FRESH = 0.9
+"""The part of a lease that must be left for it not to be renewed yet."""
+MARGIN = 0.05
+"""The part of a lease that is given up in doubt, so that a handler stops before another starts."""
+STUCK = 5.0
+"""Seconds that a store's answer is waited for when the worker stops."""
+
+
+class Heartbeat:
+    """`held` is the worker's set of executions; this thread only reads it."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        observers: Observers,
+        held: set[Execution],
+        describe: Callable[[], WorkerRecord],
+        *,
+        lease_for: float,
+        every: float,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._held = held
+        self._describe = describe
+        self._lease_for = lease_for
+        self._every = every
+        self._trouble = Trouble(describe().id, "heartbeat", observers)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._wake = threading.Event()
+        self._stop = False
+        self._check_all = False
+        self._lock = threading.Lock()
+        self._renewing = False
+        self._passing_by: list[asyncio.Future[None]] = []
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._thread = threading.Thread(target=self._run, name="headway-heartbeat", daemon=True)
+        self._thread.start()
+        self._look()
+
+    async def stop(self) -> None:
+        """Returns when the thread has ended; one that waits for a dead store is left to itself."""
+        if self._thread is None or self._ended is None:
+            return
+        if self._watch is not None:
+            self._watch.cancel()
+        self._stop = True
+        self._wake.set()
+        try:
+            async with asyncio.timeout(STUCK):
+                await self._ended
+        except TimeoutError:
+            return
+        self._thread.join()
+        self._thread = None
+
+    def check_now(self) -> None:
+        """Ask the store about all leases at once: somebody says that one is lost."""
+        self._check_all = True
+        self._wake.set()
+
+    async def pass_by(self) -> None:
+        """Wait until no renewal is under way. One that begins later leaves alone what is
+        `in_transaction` by then."""
+        with self._lock:
+            if not self._renewing:
+                return
+            passed = asyncio.get_running_loop().create_future()
+            self._passing_by.append(passed)
+        await passed
+
+    def _look(self) -> None:
+        """On the loop: interrupt what may have been lost because nobody renewed it in time."""
+        loop = self._loop
+        if loop is None or self._stop:
+            return
+        doubtful = self._clock.monotonic() + self._lease_for * MARGIN
+        for execution in [each for each in self._held if each.deadline <= doubtful]:
+            if not execution.in_transaction and execution.settlement is None:
+                execution.interrupt(LEASE_EXPIRED)
+        self._watch = loop.call_later(max(self._lease_for / 10, 0.02), self._look)
+
+    def _run(self) -> None:
+        next_beat = 0.0
+        try:
+            while not self._stop:
+                pause = self._every * (0.9 + random() / 10)
+                try:
+                    self._renew()
+                    now = time.monotonic()
+                    if now >= next_beat and not self._stop:
+                        self._store.run_sync(
+                            self._store.beat, self._describe(), now=self._clock.now()
+                        )
+                        next_beat = now + BEAT_EVERY
+                except Exception as error:  # whatever it is: leases depend on this thread
+                    pause = min(pause, self._trouble.began(error))
+                else:
+                    self._trouble.over()
+                self._wake.wait(min(pause, BEAT_EVERY))
+                self._wake.clear()
+        finally:
+            self._on_loop(self._tell_ended)
+
+    def _renew(self) -> None:
+        with self._lock:
+            self._renewing = True
+        try:
+            self._renew_all()
+        finally:
+            with self._lock:
+                self._renewing = False
+                passing, self._passing_by = self._passing_by, []
+            for passed in passing:
+                self._on_loop(_let_pass, passed)
+
+    def _renew_all(self) -> None:
+        sent = self._clock.monotonic()
+        fresh = sent + self._lease_for * FRESH
+        everything, self._check_all = self._check_all, False
+        due = [
+            execution
+            for execution in list(self._held)
+            if not execution.in_transaction
+            and execution.interruption is None
+            and (everything or execution.deadline <= fresh)
+        ]
+        if not due:
+            return
+        verdicts = self._store.run_sync(
+            self._store.extend,
+            [execution.held for execution in due],
+            self._lease_for,
+            now=self._clock.now(),
+        )
+        until = sent + self._lease_for
+        refused: list[tuple[Execution, Verdict]] = []
+        for execution, verdict in zip(due, verdicts, strict=True):
+            if verdict is Verdict.APPLIED:
+                execution.deadline = until
+            elif execution in self._held:  # it may have been committed meanwhile
+                refused.append((execution, verdict))
+        if refused:
+            self._on_loop(self._interrupt, list(self._with_reasons(refused)))
+
+    def _with_reasons(
+        self, refused: list[tuple[Execution, Verdict]]
+    ) -> Iterable[tuple[Execution, str]]:
+        """Tell apart what NOT_RUNNING leaves open: completed, cancelled, or taken away."""
+        records = self._store.run_sync(
+            self._store.get, [execution.claimed.id for execution, _ in refused]
+        )
+        for (execution, verdict), record in zip(refused, records, strict=True):
+            if record is None:
+                yield execution, NOT_FOUND
+            elif verdict is Verdict.NOT_RUNNING and record.state is JobState.CANCELLED:
+                yield execution, CANCELLED
+            elif verdict is Verdict.NOT_RUNNING and record.state is JobState.COMPLETED:
+                yield execution, ALREADY_COMPLETED
+            elif verdict is Verdict.NOT_RUNNING:
+                yield execution, LEASE_EXPIRED
+            else:
+                yield execution, reason_for(verdict)
+
+    def _interrupt(self, lost: list[tuple[Execution, str]]) -> None:
+        for execution, reason in lost:
+            if execution in self._held and execution.settlement is None:
+                execution.interrupt(reason)
+
+    def _on_loop(self, callback: Callable[..., None], *args: object) -> None:
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(callback, *args)
+            except RuntimeError:  # the loop was closed under us
+                self._stop = True
+
+    def _tell_ended(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+
+def _let_pass(passed: asyncio.Future[None]) -> None:
+    if not passed.done():
+        passed.set_result(None)

@@ -1,0 +1,148 @@
+"""The worker's side of its queues: what runs, what was claimed ahead, what may be claimed next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from random import random
+from typing import TYPE_CHECKING
+
+from headway.domain.reading import QueueShare
+from headway.engine.settings import WorkQueue
+
+if TYPE_CHECKING:
+    from headway.engine.execution import Execution
+
+MOST_AHEAD = 500
+"""Jobs of one queue that are claimed ahead of free slots at most."""
+
+
+class Lane:
+    """One queue as this worker sees it."""
+
+    __slots__ = ("ahead", "limit", "name", "rate", "running", "started", "waiting", "weight")
+
+    def __init__(self, queue: WorkQueue, concurrency: int) -> None:
+        self.name = queue.name
+        self.limit = concurrency if queue.limit is None else min(queue.limit, concurrency)
+        self.weight = queue.weight
+        self.running = 0
+        self.waiting: deque[Execution] = deque()
+        """Claimed, and not started yet."""
+        self.started = 0
+        """Since the rate was last measured."""
+        self.rate = 0.0
+        """Jobs started per second, of late."""
+        self.ahead = 0
+        """How many may wait here, claimed, for a slot."""
+
+
+class Lanes:
+    """All queues of a worker, and the slots that they share. Not safe for threads."""
+
+    def __init__(
+        self,
+        queues: Sequence[WorkQueue],
+        concurrency: int,
+        horizon: float,
+        random: Callable[[], float] = random,
+    ) -> None:
+        self.concurrency = concurrency
+        self.running = 0
+        self.waiting = 0
+        self.ahead = 0
+        self.lanes = [Lane(queue, concurrency) for queue in queues]
+        self._by_name = {lane.name: lane for lane in self.lanes}
+        self._weighted = any(lane.weight is not None for lane in self.lanes)
+        self._horizon = horizon
+        self._random = random
+        self._measured: float | None = None
+
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._by_name
+
+    def __getitem__(self, queue: str) -> Lane:
+        return self._by_name[queue]
+
+    def put(self, execution: Execution) -> None:
+        execution.lane.waiting.append(execution)
+        self.waiting += 1
+
+    def take(self) -> Execution | None:
+        """The next to start, if a slot is free for it; it counts as running from now on."""
+        if self.waiting and self.running < self.concurrency:
+            for lane in self.lanes:
+                if lane.waiting and lane.running < lane.limit:
+                    lane.running += 1
+                    lane.started += 1
+                    self.running += 1
+                    self.waiting -= 1
+                    return lane.waiting.popleft()
+        return None
+
+    def ended(self, execution: Execution) -> None:
+        execution.lane.running -= 1
+        self.running -= 1
+
+    def oldest(self) -> float | None:
+        """When that was claimed which has been waiting longest."""
+        claimed = [lane.waiting[0].claimed_at for lane in self.lanes if lane.waiting]
+        return min(claimed) if claimed else None
+
+    def remove(self, which: Callable[[Execution], bool]) -> list[Execution]:
+        """Take out those of the waiting that `which` picks."""
+        removed: list[Execution] = []
+        for lane in self.lanes:
+            kept: deque[Execution] = deque()
+            for execution in lane.waiting:
+                (removed if which(execution) else kept).append(execution)
+            lane.waiting = kept
+        self.waiting -= len(removed)
+        return removed
+
+    def measure(self, now: float) -> None:
+        """Look how fast jobs were started since the last time, and allow for stocks accordingly:
+        as many as start within the horizon, so that short jobs never wait for a claim and long
+        ones are left to whoever has a slot for them."""
+        if self._horizon <= 0:
+            return
+        if self._measured is None:
+            self._measured = now
+            return
+        elapsed = now - self._measured
+        if elapsed < 0.001:  # too short to tell
+            return
+        self._measured = now
+        self.ahead = 0
+        newer = elapsed / (elapsed + self._horizon)
+        for lane in self.lanes:
+            lane.rate += (lane.started / elapsed - lane.rate) * newer
+            lane.started = 0
+            lane.ahead = min(int(lane.rate * self._horizon), MOST_AHEAD)
+            self.ahead += lane.ahead
+
+    def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
+        """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
+        for more than its own limit has room for. Nothing while the stocks are half full."""
+        if self.waiting > self.ahead // 2:
+            return (), 0
+        wanted = min(most, self.concurrency - self.running - self.waiting + self.ahead)
+        if wanted <= 0:
+            return (), 0
+        shares: list[QueueShare] = []
+        room = 0
+        for lane in self._in_order():
+            free = lane.limit - lane.running - len(lane.waiting) + lane.ahead
+            if free > 0:
+                shares.append(QueueShare(lane.name, min(free, wanted)))
+                room += free
+        return tuple(shares), min(wanted, room)
+
+    def _in_order(self) -> Iterable[Lane]:
+        """The lanes in the order to ask them: as given, or shuffled by weight."""
+        if not self._weighted:
+            return self.lanes
+        # Efraimidis and Spirakis: the highest of random ** (1 / weight) comes first.
+        keyed = [(self._random() ** (1.0 / (lane.weight or 1.0)), lane) for lane in self.lanes]
+        keyed.sort(key=lambda pair: pair[0], reverse=True)
+        return [lane for _, lane in keyed]

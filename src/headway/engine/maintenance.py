@@ -1,0 +1,89 @@
+"""Housekeeping, in every worker and safe when many do it: finished sequences are pruned, dead
+workers forgotten, and jobs that nobody runs are pointed out."""
+
+from __future__ import annotations
+
+import asyncio
+from random import random
+
+from headway.domain.events import JobsPruned, TypesUnattended
+from headway.domain.job import JobState
+from headway.engine.observing import Observers
+from headway.engine.settings import WorkerSettings
+from headway.engine.trouble import Trouble, sleep_unless
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+
+PRUNED_AT_ONCE = 200
+BETWEEN_BATCHES = 0.05
+LOOK_FOR_UNATTENDED_EVERY = 300.0
+REMIND_EVERY = 3600.0
+
+
+class Maintenance:
+    def __init__(
+        self, settings: WorkerSettings, store: Store, clock: Clock, observers: Observers
+    ) -> None:
+        self._settings = settings
+        self._rules = settings.prune_rules()
+        self._store = store
+        self._clock = clock
+        self._observers = observers
+        self._trouble = Trouble(settings.worker_id, "maintenance", observers)
+        self._looked = -LOOK_FOR_UNATTENDED_EVERY
+        self._pointed_out: dict[str, float] = {}
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        every = self._settings.maintain_every
+        pause = every * random()  # workers that start together do not all do it at once
+        while not await sleep_unless(stopped, pause):
+            pause = every * (0.75 + random() / 2)
+            try:
+                await self.maintain(stopped)
+            except Exception as error:
+                self._trouble.began(error)
+            else:
+                self._trouble.over()
+
+    async def maintain(self, stopped: asyncio.Event) -> None:
+        """One round."""
+        await self._store.run(
+            self._store.forget_workers,
+            unseen_for=self._settings.forget_workers_after,
+            now=self._clock.now(),
+        )
+        await self._prune(stopped)
+        now = self._clock.monotonic()
+        if now - self._looked >= LOOK_FOR_UNATTENDED_EVERY and not stopped.is_set():
+            self._looked = now
+            await self._point_out_unattended(now)
+
+    async def _prune(self, stopped: asyncio.Event) -> None:
+        count = 0
+        for rule in self._rules:
+            while not stopped.is_set():
+                pruned = await self._store.run(
+                    self._store.prune, rule, PRUNED_AT_ONCE, now=self._clock.now()
+                )
+                count += pruned
+                if not pruned:
+                    break
+                await sleep_unless(stopped, BETWEEN_BATCHES)
+        if count:
+            self._observers.observe(JobsPruned(self._settings.worker_id, count))
+
+    async def _point_out_unattended(self, now: float) -> None:
+        counts = await self._store.run(self._store.counts)
+        waiting = {each.type for each in counts if each.state is JobState.PENDING and each.count}
+        if not waiting:
+            return
+        workers = await self._store.run(self._store.workers)
+        attended = {type_ for worker in workers for type_ in worker.types}
+        unattended = sorted(
+            type_
+            for type_ in waiting - attended
+            if now - self._pointed_out.get(type_, -REMIND_EVERY) >= REMIND_EVERY
+        )
+        if unattended:
+            self._pointed_out.update(dict.fromkeys(unattended, now))
+            self._observers.observe(TypesUnattended(tuple(unattended)))

@@ -1,0 +1,33 @@
+"""Tells every observer what happened; one that raises harms neither the worker nor the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from headway.domain.events import Event
+from headway.ports.observer import Observer
+
+_log = logging.getLogger("headway")
+
+
+class Observers:
+    """A fan-out that is an observer itself. Safe to use from any thread."""
+
+    __slots__ = ("_observers", "active", "errors")
+
+    def __init__(self, observers: Iterable[Observer] = ()) -> None:
+        self._observers = tuple(observers)
+        self.active = bool(self._observers)
+        """Whether anyone listens: per-job events are not even made when nobody does."""
+        self.errors = 0
+        """How many times an observer raised."""
+
+    def observe(self, event: Event) -> None:
+        for observer in self._observers:
+            try:
+                observer.observe(event)
+            except Exception:
+                self.errors += 1
+                if self.errors == 1:
+                    _log.exception("%r raised; further errors are only counted", observer)

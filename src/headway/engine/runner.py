@@ -1,0 +1,332 @@
+"""Runs handlers, each in a task of its own, and decides what becomes of their jobs.
+
+    claimed job -> input decoded -> [timeout [user's middleware [handler]]] -> settlement
+
+Nothing that a handler raises leaves this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from headway.domain.errors import InvalidPayload, UnknownJobType
+from headway.domain.events import AttemptStarted
+from headway.domain.failure import Failure
+from headway.domain.lifecycle import after_failure, is_recoverable
+from headway.domain.retry import Backoff
+from headway.domain.settlement import Complete, Release, Reschedule
+from headway.engine.committer import Committer
+from headway.engine.context import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.engine.execution import SHUTDOWN, TIMEOUT, Execution
+from headway.engine.failing import HandlerFailed, describe
+from headway.engine.handler import Handler, Mode
+from headway.engine.isolation import EncodedOutput, Isolation
+from headway.engine.middleware import Middleware, wrap
+from headway.engine.observing import Observers
+from headway.engine.planning import Succession, plan_successor
+from headway.engine.provenance import current_job
+from headway.engine.staging import Desk, Staging
+
+_NO_BLOCKERS: tuple[Any, ...] = ()
+
+if sys.version_info >= (3, 12):
+
+    def _new_task(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        return asyncio.Task(work, loop=loop, eager_start=True)
+
+else:
+
+    def _new_task(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        return loop.create_task(work)
+
+
+class Runner:
+    """Starts executions and hands their settlements to the committer. Lives on one loop."""
+
+    def __init__(
+        self,
+        worker: str,
+        desk: Desk,
+        committer: Committer,
+        observers: Observers,
+        middleware: Sequence[Middleware],
+        concurrency: int,
+        ended: Callable[[Execution], None],
+    ) -> None:
+        self._worker = worker
+        self._desk = desk
+        self._committer = committer
+        self._observers = observers
+        self._middleware = tuple(middleware)
+        self._concurrency = concurrency
+        self._ended = ended
+        self._monotonic = desk.clock.monotonic
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        self._isolation = Isolation()
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """Of the handlers that run now."""
+        return self._tasks
+
+    def start(self, execution: Execution) -> None:
+        """Run the handler in a task of its own; on Python 3.12 and later it begins at once."""
+        handler = execution.handler
+        if (
+            handler is not None
+            and handler.mode is Mode.LOOP
+            and not self._middleware
+            and not handler.atomic
+        ):
+            work = self._run_plainly(execution, handler)
+        else:
+            work = self._run(execution, handler)
+        task = _new_task(self._loop, work)
+        if not task.done():
+            execution.task = task
+            self._tasks.add(task)
+
+    async def close(self) -> None:
+        """Let go of threads and processes; whatever still runs in them is left to itself."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=not self._tasks, cancel_futures=True)
+        await self._isolation.close()
+
+    async def _run_plainly(self, execution: Execution, handler: Handler) -> None:
+        """The short way, for `async def` handlers without further ado."""
+        try:
+            if not self._begin(execution):
+                return
+            claimed = execution.claimed
+            args, kwargs = self._arguments(execution, handler)
+            if handler.takes_job:
+                execution.job = job = Job(execution, self._blockers(execution, handler), self._desk)
+                value = await handler.function(job, *args, **kwargs)
+            else:
+                value = await handler.function(*args, **kwargs)
+            if handler.takes_job or execution.interrupted or is_continuation(value):
+                await self._completed(execution, handler, value)
+            else:
+                execution.settlement = Complete(
+                    claimed.id, claimed.lease.token, handler.encode_output(value)
+                )
+        except BaseException as error:
+            await self._failed(execution, error)
+        finally:
+            self._end(execution)
+
+    async def _run(self, execution: Execution, handler: Handler | None) -> None:
+        """The whole way: threads, processes, middleware, atomic handlers, missing ones."""
+        try:
+            if not self._begin(execution):
+                return
+            if handler is None:
+                raise HandlerFailed(_no_handler(execution.claimed.type), recoverable=False)
+            args, kwargs = self._arguments(execution, handler)
+            job = Job(
+                execution,
+                self._blockers(execution, handler),
+                self._desk if handler.mode is Mode.LOOP else None,
+            )
+            execution.job = job
+            if handler.takes_job:
+                args = (job, *args)
+            if handler.atomic:
+                staging = execution.staging = Staging(execution, self._desk)
+                staging.atomic = True
+                await staging.begin()
+            match handler.mode:
+                case Mode.LOOP:
+                    call = partial(handler.function, *args, **kwargs)
+                case Mode.THREAD:
+                    call = partial(self._in_thread, partial(handler.function, *args, **kwargs))
+                case Mode.PROCESS:
+                    call = partial(self._isolation.run, execution, handler)
+            value = await wrap(self._middleware, job, call)()
+            await self._completed(execution, handler, value)
+        except BaseException as error:
+            await self._failed(execution, error)
+        finally:
+            self._end(execution)
+
+    def _begin(self, execution: Execution) -> bool:
+        """False if it was interrupted before it could begin."""
+        execution.began = self._monotonic()
+        if execution.interruption is not None:
+            if execution.interruption == SHUTDOWN:
+                execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
+            return False
+        claimed = execution.claimed
+        current_job.set(claimed)
+        if claimed.timeout is not None:
+            execution.timer = self._loop.call_later(claimed.timeout, execution.interrupt, TIMEOUT)
+        if self._observers.active:
+            due_to_claim = (claimed.lease.until - claimed.run_at).total_seconds()
+            waited = due_to_claim - self._desk.lease_for + execution.began - execution.claimed_at
+            self._observers.observe(
+                AttemptStarted(
+                    claimed.id,
+                    claimed.type,
+                    claimed.queue,
+                    self._worker,
+                    claimed.lease.version,
+                    max(waited, 0.0),
+                )
+            )
+        return True
+
+    def _end(self, execution: Execution) -> None:
+        if execution.timer is not None:
+            execution.timer.cancel()
+        if execution.task is not None:
+            self._tasks.discard(execution.task)
+        if execution.began is not None:
+            execution.seconds = self._monotonic() - execution.began
+        execution.job = execution.staging = None  # they hold the execution in turn
+        self._ended(execution)
+
+    def _arguments(
+        self, execution: Execution, handler: Handler
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        try:
+            return handler.arguments(execution.claimed.input)
+        except Exception as error:
+            raise _unreadable(error) from None
+
+    def _blockers(self, execution: Execution, handler: Handler) -> tuple[Any, ...]:
+        if execution.blockers is None:
+            return _NO_BLOCKERS
+        try:
+            return decode_blockers(
+                execution.blockers, handler.blocker_decoders, handler.any_number
+            )
+        except Exception as error:
+            raise _unreadable(error) from None
+
+    async def _completed(self, execution: Execution, handler: Handler, value: Any) -> None:
+        """The handler returned: settle through the committer, or in the transaction it opened."""
+        if execution.interruption == TIMEOUT:
+            raise TimeoutError
+        if execution.lost:
+            await self._failed(execution, asyncio.CancelledError())
+            return
+        claimed = execution.claimed
+        if execution.job is not None:
+            execution.job.check_continued(value)
+        succession: Succession | None = None
+        output: str | None = None
+        if is_continuation(value):
+            succession = plan_successor(value.step, claimed)
+        elif isinstance(value, EncodedOutput):
+            output = value.text
+        else:
+            output = handler.encode_output(value)
+        complete = Complete(
+            claimed.id,
+            claimed.lease.token,
+            output,
+            None if succession is None else succession.successor,
+        )
+        blockers = () if succession is None else succession.blockers
+        staging = execution.staging
+        if staging is None or not staging.open:
+            if not blockers:
+                execution.settlement = complete
+                return
+            # New blockers and the successor that waits for them are stored together or not at all.
+            staging = execution.staging = Staging(execution, self._desk)
+            await staging.begin()
+        settled = await staging.commit(complete, blockers)
+        execution.settlement = complete
+        self._committer.committed_elsewhere(execution, settled, blockers)
+
+    async def _failed(self, execution: Execution, error: BaseException) -> None:
+        """The handler raised, or what it asked for could not be done."""
+        if execution.staging is not None:
+            try:
+                await execution.staging.roll_back(error)
+            except BaseException as worse:
+                worse.__context__ = error
+                if not isinstance(error, RescheduleAsked):
+                    error = worse if execution.interruption is None else error
+        claimed = execution.claimed
+        token = claimed.lease.token
+        if execution.interruption == TIMEOUT:
+            error = HandlerFailed(_timed_out(claimed.timeout))
+        elif execution.interruption == SHUTDOWN:
+            execution.settlement = Release(claimed.id, token)
+            return
+        elif execution.interruption is not None:
+            execution.settlement = None  # it is not ours to settle
+            return
+        elif isinstance(error, RescheduleAsked):
+            execution.settlement = Reschedule(claimed.id, token, error.schedule)
+            return
+        if isinstance(error, HandlerFailed):
+            failure, recoverable = error.failure, error.recoverable
+        else:
+            failure, recoverable = describe(error), is_recoverable(error)
+        execution.failure = failure
+        policy = Backoff() if execution.handler is None else execution.handler.retry
+        try:
+            execution.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
+        except Exception:  # the policy is the user's
+            execution.settlement = after_failure(
+                claimed, failure, Backoff(), recoverable=recoverable
+            )
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this
+        waits for it to notice; only a second interruption leaves it behind."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._concurrency, "headway-handler")
+        context = copy_context()
+        work = self._loop.run_in_executor(
+            self._threads, lambda: context.run(_returned_or_raised, call)
+        )
+        try:
+            value, error = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.shield(work)
+            raise
+        if error is not None:
+            raise error
+        return value
+
+
+def _returned_or_raised(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """A future cannot carry every exception (not StopIteration); a pair can."""
+    try:
+        return call(), None
+    except BaseException as error:
+        return None, error
+
+
+def _unreadable(error: Exception) -> HandlerFailed:
+    """Input that cannot be read will not be readable the next time either."""
+    name = InvalidPayload.__name__ if isinstance(error, InvalidPayload) else type(error).__name__
+    return HandlerFailed(Failure(name, str(error)), recoverable=False)
+
+
+def _no_handler(type_: str) -> Failure:
+    return Failure(
+        UnknownJobType.__name__,
+        f"the worker that claimed this job has no handler for job type {type_!r}; "
+        "deploy one that has, then retry the job",
+    )
+
+
+def _timed_out(timeout: float | None) -> Failure:
+    return Failure("TimeoutError", f"the execution took longer than its timeout of {timeout:g} s")

@@ -1,0 +1,185 @@
+"""Transactions for handlers: a short one to prepare, and the one that commits the user's writes
+together with the job's completion."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from headway.domain.errors import InvalidRequest, JobInterrupted
+from headway.domain.job import NewJob
+from headway.domain.lease import Verdict
+from headway.domain.settlement import Complete, Settled
+from headway.engine.execution import Execution, reason_for
+from headway.engine.heartbeat import Heartbeat
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+
+LOCKED_LEASE = 24 * 3600.0
+"""Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
+commit, which ends the lease, and a rollback takes it back: it only keeps a slow transaction, whose
+row lock already keeps everyone else away, from being refused for its own lateness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a worker has for its handlers' transactions."""
+
+    store: Store
+    clock: Clock
+    heartbeat: Heartbeat
+    lease_for: float
+
+
+class Staging:
+    """The transactions of one execution. All of it runs in the handler's own task."""
+
+    __slots__ = (
+        "_completing",
+        "_desk",
+        "_execution",
+        "_manager",
+        "_prepared",
+        "_preparing",
+        "atomic",
+        "tx",
+    )
+
+    def __init__(self, execution: Execution, desk: Desk) -> None:
+        self._execution = execution
+        self._desk = desk
+        self._manager: AbstractAsyncContextManager[Any] | None = None
+        self._preparing = False
+        self._prepared = False
+        self._completing = False
+        self.atomic = False
+        """The whole handler runs in the completing transaction."""
+        self.tx: Any = None
+        """The driver's own object, while the completing transaction is open."""
+
+    @property
+    def open(self) -> bool:
+        return self._manager is not None
+
+    def prepare(self) -> AbstractAsyncContextManager[Any]:
+        if self.atomic:
+            raise InvalidRequest(
+                "an atomic handler runs in one transaction: use job.tx instead of job.prepare()"
+            )
+        if self._completing:
+            raise InvalidRequest("job.prepare() comes before job.complete(), not after it")
+        if self._prepared:
+            raise InvalidRequest("job.prepare() may be called once per execution")
+        self._prepared = True
+        return _Preparation(self, self._desk.store.begin())
+
+    def complete(self) -> Awaitable[Any]:
+        if self.atomic:
+            raise InvalidRequest(
+                "an atomic handler runs in one transaction: use job.tx instead of job.complete()"
+            )
+        if self._completing:
+            raise InvalidRequest("job.complete() may be called once per execution")
+        if self._preparing:
+            raise InvalidRequest(
+                "leave `async with job.prepare()` before calling job.complete(): "
+                "they are two transactions"
+            )
+        self._completing = True
+        return self.begin()
+
+    def preparing(self, yes: bool) -> None:
+        self._preparing = yes
+
+    async def begin(self) -> Any:
+        """Open the completing transaction: lock the job and make sure that we still hold it."""
+        execution, store = self._execution, self._desk.store
+        manager = store.begin()
+        tx = await manager.__aenter__()
+        # From here on a renewal by the heartbeat would wait for our lock, and all others with it.
+        execution.in_transaction = True
+        try:
+            await self._desk.heartbeat.pass_by()
+            (verdict,) = await store.run_in(
+                tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
+            )
+            if verdict is not Verdict.APPLIED:
+                raise refused(execution, verdict)
+        except BaseException as error:
+            execution.in_transaction = False
+            await manager.__aexit__(type(error), error, error.__traceback__)
+            raise
+        self._manager = manager
+        self.tx = tx
+        return tx
+
+    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> Settled:
+        """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
+        store, manager = self._desk.store, self._manager
+        if manager is None:
+            raise RuntimeError("there is no transaction to commit")
+        now = self._desk.clock.now()
+        try:
+            if inserts:
+                await store.run_in(self.tx, store.insert, inserts, now=now)
+            settled = await store.run_in(self.tx, store.settle, [complete], now=now)
+            if settled.verdicts[0] is not Verdict.APPLIED:
+                raise refused(self._execution, settled.verdicts[0])
+        except BaseException as error:
+            await self.roll_back(error)
+            raise
+        self._manager = None
+        try:
+            await manager.__aexit__(None, None, None)
+        finally:
+            self._execution.in_transaction = False
+        return settled
+
+    async def roll_back(self, error: BaseException) -> None:
+        """End the transaction, if one is open, as if it had never begun."""
+        manager = self._manager
+        if manager is None:
+            return
+        self._manager = None
+        try:
+            await manager.__aexit__(type(error), error, error.__traceback__)
+        finally:
+            self._execution.in_transaction = False
+
+    async def renew(self) -> None:
+        """Extend the lease now. Raises JobInterrupted if it is lost."""
+        if self.open:
+            return  # the row is locked: the lease cannot be lost
+        execution, desk = self._execution, self._desk
+        sent = desk.clock.monotonic()
+        (verdict,) = await desk.store.run(
+            desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
+        )
+        if verdict is not Verdict.APPLIED:
+            raise refused(execution, verdict)
+        execution.deadline = max(execution.deadline, sent + desk.lease_for)
+
+
+class _Preparation(AbstractAsyncContextManager[Any]):
+    def __init__(self, staging: Staging, manager: AbstractAsyncContextManager[Any]) -> None:
+        self._staging = staging
+        self._manager = manager
+
+    async def __aenter__(self) -> Any:
+        tx = await self._manager.__aenter__()
+        self._staging.preparing(True)
+        return tx
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
+        self._staging.preparing(False)
+        return await self._manager.__aexit__(kind, error, trace)
+
+
+def refused(execution: Execution, verdict: Verdict) -> JobInterrupted:
+    """Note that the job is not ours any more, and the error that says so."""
+    reason = reason_for(verdict)
+    if execution.interruption is None:
+        execution.interruption = reason
+    return JobInterrupted(execution.claimed.id, execution.interruption)

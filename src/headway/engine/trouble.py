@@ -1,0 +1,63 @@
+"""What to do when the store does not answer: try again, ever more slowly, and say so once."""
+
+from __future__ import annotations
+
+import asyncio
+from random import random
+
+from headway.domain.errors import StoreUnreachable
+from headway.domain.events import WorkerRecovered, WorkerTroubled
+from headway.engine.observing import Observers
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the store is away, rather than unable to take what it was given."""
+    return isinstance(error, (StoreUnreachable, OSError))
+
+
+class Trouble:
+    """The trouble of one part of a worker: reported when it begins and when it is over.
+
+    Used by one task, or one thread, at a time.
+    """
+
+    __slots__ = ("_failures", "_observers", "_part", "_worker")
+
+    def __init__(self, worker: str, part: str, observers: Observers) -> None:
+        self._worker = worker
+        self._part = part
+        self._observers = observers
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """How many times in a row it has gone wrong."""
+        return self._failures
+
+    def began(self, error: BaseException) -> float:
+        """Note an error; the seconds to wait before the next try."""
+        self._failures += 1
+        if self._failures == 1:
+            described = f"{type(error).__name__}: {error}"
+            self._observers.observe(WorkerTroubled(self._worker, self._part, described))
+        ceiling = min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30), LONGEST_PAUSE)
+        return ceiling * (0.5 + random() / 2)
+
+    def over(self) -> None:
+        """It worked."""
+        if self._failures:
+            self._failures = 0
+            self._observers.observe(WorkerRecovered(self._worker, self._part))
+
+
+async def sleep_unless(stopped: asyncio.Event, seconds: float) -> bool:
+    """Wait, but no longer than until `stopped`; whether it is."""
+    try:
+        async with asyncio.timeout(seconds):
+            await stopped.wait()
+    except TimeoutError:
+        pass
+    return stopped.is_set()

@@ -1,0 +1,366 @@
+"""The worker: puts fetcher, runner, committer, heartbeat, reaper and maintenance together, and
+takes them apart again in an order that loses nothing.
+
+    stop: claim no more -> give back what has not started -> let running handlers end (grace)
+          -> commit -> interrupt what is left -> commit -> say goodbye
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from headway.domain.errors import ConfigurationError
+from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
+from headway.domain.news import News, OwnershipLost
+from headway.domain.reading import WorkerRecord
+from headway.engine.announcing import Announcer
+from headway.engine.clock import SystemClock
+from headway.engine.committer import Committer
+from headway.engine.dispatcher import Dispatcher
+from headway.engine.execution import SHUTDOWN, Execution
+from headway.engine.fetcher import Fetcher
+from headway.engine.handler import Handler
+from headway.engine.heartbeat import Heartbeat
+from headway.engine.lanes import Lanes
+from headway.engine.maintenance import Maintenance
+from headway.engine.middleware import Middleware
+from headway.engine.observing import Observers
+from headway.engine.reaper import Reaper
+from headway.engine.runner import Runner
+from headway.engine.settings import WorkerSettings
+from headway.engine.staging import Desk
+from headway.ports.clock import Clock
+from headway.ports.notifier import Notifier
+from headway.ports.observer import Observer
+from headway.ports.store import Store
+
+LAST_WAIT = 5.0
+"""Seconds that interrupted handlers, and then the last commit, are waited for."""
+
+
+class RunningJob(msgspec.Struct, frozen=True):
+    """A job that a worker runs at this moment."""
+
+    job_id: str
+    type: str
+    queue: str
+    seconds: float
+    progress: tuple[float, str] | None
+
+
+class Worker:
+    """Runs jobs from a store that has been opened. One worker runs on one event loop at a time.
+
+    `run()` works until `request_stop()`, or with `drain=True` until no job of its queues and types
+    is due and none of its own is running; jobs that are due later, retries among them, and those
+    that other workers run, are not waited for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        settings: WorkerSettings | None = None,
+        *,
+        notifier: Notifier | None = None,
+        observers: Sequence[Observer] = (),
+        middleware: Sequence[Middleware] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        if not handlers:
+            raise ConfigurationError("a worker needs at least one job type with a handler")
+        self.settings = settings or WorkerSettings()
+        self._store = store
+        self._handlers = handlers
+        self._notifier = notifier
+        self._observers = Observers(observers)
+        self._middleware = tuple(middleware)
+        self._clock = clock or SystemClock()
+        self._shift: _Shift | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def id(self) -> str:
+        return self.settings.worker_id
+
+    @property
+    def running(self) -> list[RunningJob]:
+        """The jobs whose handlers run at this moment, and how far they say they are."""
+        return [] if self._shift is None else self._shift.running()
+
+    async def run(self, *, drain: bool = False) -> None:
+        """Work until stopped. Cancelling this interrupts handlers at once, as a second
+        `request_stop` does, and still gives their jobs back."""
+        if self._shift is not None:
+            raise ConfigurationError(f"worker {self.id} is running already")
+        self._shift = shift = _Shift(
+            self.settings,
+            self._store,
+            dict(self._handlers),
+            self._notifier,
+            self._observers,
+            self._middleware,
+            self._clock,
+            drain=drain,
+        )
+        try:
+            await shift.work()
+        finally:
+            self._shift = None
+
+    def request_stop(self) -> None:
+        """Stop gracefully; called again, interrupt what still runs. Call it on the worker's loop;
+        before `run` it does nothing."""
+        if self._shift is not None:
+            self._shift.request_stop()
+
+    async def start(self) -> None:
+        """Run in the background; returns when the worker has started."""
+        if self._task is not None and not self._task.done():
+            raise ConfigurationError(f"worker {self.id} is running already")
+        self._task = asyncio.create_task(self.run(), name=f"headway worker {self.id}")
+        await asyncio.sleep(0)  # so that a stop right now finds it begun
+        if self._shift is not None:
+            await self._shift.started.wait()
+
+    async def stop(self) -> None:
+        """Stop gracefully and return when all is done. Stopping twice, or before `start`, is fine;
+        what made the worker end is raised here."""
+        self.request_stop()
+        task = self._task
+        if task is not None:
+            await asyncio.shield(task)
+            self._task = None
+
+
+class _Shift:
+    """One run of a worker, from its start to its end."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        notifier: Notifier | None,
+        observers: Observers,
+        middleware: Sequence[Middleware],
+        clock: Clock,
+        *,
+        drain: bool,
+    ) -> None:
+        worker = settings.worker_id
+        self._settings = settings
+        self._store = store
+        self._handlers = handlers
+        self._notifier = notifier
+        self._observers = observers
+        self._clock = clock
+        self._began_at = datetime.now(UTC)
+        self._held: set[Execution] = set()
+        self._lanes = Lanes(settings.lanes(), settings.concurrency, settings.prefetch_for)
+        self._heartbeat = Heartbeat(
+            store,
+            clock,
+            observers,
+            self._held,
+            self._describe,
+            lease_for=settings.lease_for,
+            every=settings.heartbeat_interval(),
+        )
+        announcer = Announcer(store, notifier, self._hear_own)
+        self._committer = Committer(
+            worker, store, clock, observers, announcer, self._held, self._committed
+        )
+        self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
+        self._runner = Runner(
+            worker,
+            Desk(store, clock, self._heartbeat, settings.lease_for),
+            self._committer,
+            observers,
+            middleware,
+            settings.concurrency,
+            self._dispatcher.ended,
+        )
+        self._fetcher = Fetcher(
+            settings,
+            store,
+            clock,
+            observers,
+            handlers,
+            self._lanes,
+            self._held,
+            self._committer,
+            self._dispatcher.dispatch,
+            drain=drain,
+        )
+        self._dispatcher.connect(self._runner.start, self._fetcher.freed)
+        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_every)
+        self._maintenance = Maintenance(settings, store, clock, observers)
+        self.started = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def running(self) -> list[RunningJob]:
+        now = self._clock.monotonic()
+        return [
+            RunningJob(
+                each.claimed.id,
+                each.claimed.type,
+                each.claimed.queue,
+                now - each.began,
+                each.progress,
+            )
+            for each in self._held
+            if each.began is not None and each.settlement is None
+        ]
+
+    def request_stop(self) -> None:
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+        self._fetcher.stop()
+
+    async def work(self) -> None:
+        settings, observe = self._settings, self._observers.observe
+        deaf = None if self._notifier is None else await self._notifier.subscribe(self._hear)
+        self._heartbeat.start()
+        names = tuple(lane.name for lane in self._lanes.lanes)
+        observe(WorkerStarted(settings.worker_id, names, tuple(sorted(self._handlers))))
+        background = [
+            asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
+            asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
+        ]
+        committing = asyncio.create_task(self._committer.run(), name="headway committer")
+        fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
+        self.started.set()
+        try:
+            await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            self._hurry.set()
+            raise
+        finally:
+            self._stopping.set()
+            leaving = asyncio.create_task(
+                self._leave(fetching, committing, background), name="headway worker leaves"
+            )
+            await _to_its_end(leaving, self._hurry)
+            if deaf is not None:
+                await deaf()
+            observe(WorkerStopped(settings.worker_id))
+
+    async def _leave(
+        self,
+        fetching: asyncio.Task[bool],
+        committing: asyncio.Task[None],
+        background: list[asyncio.Task[None]],
+    ) -> None:
+        """Take everything apart. Nothing in here is cancelled, and everything is bounded."""
+        self._observers.observe(WorkerStopping(self._settings.worker_id))
+        self._fetcher.stop()
+        self._dispatcher.close()
+        deadline = asyncio.get_running_loop().time() + self._settings.grace
+        # A claim that is not waited for hands out jobs that nobody will run.
+        if not await self._wait_for({fetching}, deadline):
+            await asyncio.wait({fetching}, timeout=LAST_WAIT)
+        self._dispatcher.close()
+        if not await self._wait_for(self._runner.tasks, deadline):
+            await self._interrupt_handlers()
+        self._committer.close()
+        if not await self._wait_for({committing}, math.inf):  # it ends with the leases at last
+            await asyncio.wait({committing}, timeout=LAST_WAIT)
+        await asyncio.wait(background, timeout=LAST_WAIT)
+        await self._heartbeat.stop()
+        await self._runner.close()
+        tasks: list[asyncio.Task[Any]] = [fetching, committing, *background]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._say_goodbye()
+
+    async def _wait_for(self, tasks: set[asyncio.Task[Any]], deadline: float) -> bool:
+        """Wait until all are done; False if time is up, or somebody is in a hurry."""
+        hurry = asyncio.create_task(self._hurry.wait())
+        try:
+            while left := {task for task in tasks if not task.done()}:
+                seconds = deadline - asyncio.get_running_loop().time()
+                if seconds <= 0 or self._hurry.is_set():
+                    return False
+                await asyncio.wait(
+                    {*left, hurry},
+                    timeout=None if seconds == math.inf else seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            return True
+        finally:
+            hurry.cancel()
+
+    async def _interrupt_handlers(self) -> None:
+        """Their jobs are given back, not charged. Who does not listen is left behind: its lease
+        runs out, and only then may somebody else run the job."""
+        for execution in list(self._held):
+            if execution.task is not None and not execution.task.done():
+                execution.interrupt(SHUTDOWN)
+        for _ in range(2):
+            if self._runner.tasks:
+                await asyncio.wait(set(self._runner.tasks), timeout=LAST_WAIT)
+            for task in list(self._runner.tasks):
+                task.cancel()
+
+    async def _say_goodbye(self) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LAST_WAIT):
+                await self._store.run(
+                    self._store.forget_workers,
+                    [self._settings.worker_id],
+                    now=self._clock.now(),
+                )
+
+    def _describe(self) -> WorkerRecord:
+        return WorkerRecord(
+            id=self._settings.worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=tuple(lane.name for lane in self._lanes.lanes),
+            types=tuple(sorted(self._handlers)),
+            concurrency=self._settings.concurrency,
+            running=self._lanes.running,
+            started_at=self._began_at,
+            seen_at=datetime.now(UTC),
+        )
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, OwnershipLost):
+            # A hint may be late, and the job ours again: ask.
+            if any(execution.claimed.id == news.job_id for execution in self._held):
+                self._heartbeat.check_now()
+        else:
+            self._fetcher.hear(news)
+
+    def _hear_own(self, news: News, seconds: float) -> None:
+        self._fetcher.hear_own(news, seconds)
+
+    def _committed(self) -> None:
+        self._fetcher.committed()
+
+
+async def _to_its_end(task: asyncio.Task[None], hurry: asyncio.Event) -> None:
+    """Wait for a task through cancellations of our own, which only make it hurry."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            hurry.set()
+    await task
+    if cancelled is not None:
+        raise cancelled

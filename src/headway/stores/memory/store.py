@@ -1,0 +1,120 @@
+"""The memory store put together, and what runs its operations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
+from headway.ports.statement import Operation
+from headway.ports.store import Capabilities
+from headway.stores.memory.reading import Reading
+from headway.stores.memory.rollcall import RollCall
+from headway.stores.memory.settling import Settling
+from headway.stores.memory.tending import Tending
+from headway.stores.memory.transaction import Locked, MemoryTransaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class MemoryStore(RollCall, Settling, Tending, Reading):
+    """Keeps jobs in this process, for tests, trials and work that may be forgotten.
+
+    Safe to use from any number of tasks, event loops and threads. Operations run one at a time;
+    one that meets a job which an open transaction has changed waits for its end. What is stored
+    stays when the store is closed and opened again.
+    """
+
+    capabilities = Capabilities(durable=False, across_processes=False, transactions=True)
+
+    async def open(self) -> None:
+        self._is_open = True
+
+    async def close(self) -> None:
+        with self._mutex:
+            self._is_open = False
+
+    async def migrate(self) -> list[str]:
+        return []
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        start = partial(operation, *args, **kwargs)
+        ours = getattr(operation, "__self__", None) is self
+        while True:
+            try:
+                return self._drive_verb(start) if ours else self._drive(None, start)
+            except Locked as locked:
+                # Shielded: whoever stops waiting must not end it for the others.
+                await asyncio.shield(asyncio.wrap_future(locked.owner.ended))
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        start = partial(operation, *args, **kwargs)
+        ours = getattr(operation, "__self__", None) is self
+        while True:
+            try:
+                return self._drive_verb(start) if ours else self._drive(None, start)
+            except Locked as locked:
+                locked.owner.ended.result()
+
+    async def run_in(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        own = self._own(tx)
+        while True:
+            try:
+                return self._drive(own, partial(operation, *args, **kwargs))
+            except Locked as locked:
+                own.wait_for(locked.owner)
+                try:
+                    await asyncio.shield(asyncio.wrap_future(locked.owner.ended))
+                finally:
+                    own.waits_for = None
+
+    def run_in_sync(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        own = self._own(tx)
+        while True:
+            try:
+                return self._drive(own, partial(operation, *args, **kwargs))
+            except Locked as locked:
+                own.wait_for(locked.owner)
+                try:
+                    locked.owner.ended.result()
+                finally:
+                    own.waits_for = None
+
+    def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
+        self._own(tx).callbacks.append(callback)
+        return True
+
+    def begin(self) -> AbstractAsyncContextManager[MemoryTransaction]:
+        """A transaction, for `async with` or plain `with`."""
+        return MemoryTransaction(self._begin_transaction, self._end_transaction, self.data)
+
+    def expect(self, queue: str, run_at: datetime | None) -> None:
+        """Nothing to do: nothing is remembered that could be out of date."""
+
+    def _own(self, tx: object) -> MemoryTransaction:
+        """The transaction, if it can be run in."""
+        if not self._is_open:
+            raise StoreClosed(self.name)
+        if not isinstance(tx, MemoryTransaction):
+            raise ConfigurationError(
+                "the memory store runs only in transactions of its own (`async with store.begin()`)"
+                f", not in a {type(tx).__name__}"
+            )
+        if not tx.open or tx not in self._transactions:
+            raise StoreError(
+                "the transaction has ended, or belongs to another store; begin another one"
+            )
+        return tx

@@ -1,0 +1,137 @@
+"""What people and maintenance do to jobs: cancel, redrive, trigger, prune, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from headway.domain.job import TERMINAL, JobState
+from headway.domain.lease import Verdict
+from headway.domain.reading import PruneRule
+from headway.ports.statement import Operation
+from headway.stores.memory.row import Row, root_id
+from headway.stores.memory.table import Table, moment
+
+
+class Tending(Table):
+    def cancel(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        yield from ()
+        now = moment(now)
+        return [self._cancel_one(job_id, now) for job_id in ids]
+
+    def _cancel_one(self, job_id: str, now: datetime) -> Verdict:
+        row = self._grasp(job_id)
+        if row is None:
+            return Verdict.NOT_FOUND
+        if row.state is JobState.CANCELLED:
+            return Verdict.ALREADY
+        if row.state in TERMINAL:
+            return Verdict.WRONG_STATE
+        row.state = JobState.CANCELLED
+        row.finished_at = now
+        row.token = row.until = None
+        self._place(row)
+        return Verdict.APPLIED
+
+    def redrive(
+        self,
+        ids: Sequence[str],
+        *,
+        input: str | None = None,
+        now: datetime | None = None,
+    ) -> Operation[list[Verdict]]:
+        yield from ()
+        now = moment(now)
+        return [self._redrive_one(job_id, input, now) for job_id in ids]
+
+    def _redrive_one(self, job_id: str, input: str | None, now: datetime) -> Verdict:
+        row = self._grasp(job_id)
+        if row is None:
+            return Verdict.NOT_FOUND
+        if row.state is not JobState.FAILED and row.state is not JobState.CANCELLED:
+            return Verdict.WRONG_STATE
+        row.state = JobState.BLOCKED if row.unmet else JobState.PENDING
+        row.run_at = now
+        row.finished_at = None
+        row.attempts = row.losses = 0
+        if input is not None:
+            row.input = input
+        self._place(row)
+        return Verdict.APPLIED
+
+    def trigger(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        yield from ()
+        now = moment(now)
+        return [self._trigger_one(job_id, now) for job_id in ids]
+
+    def _trigger_one(self, job_id: str, now: datetime) -> Verdict:
+        row = self._grasp(job_id)
+        if row is None:
+            return Verdict.NOT_FOUND
+        if row.state is not JobState.PENDING:
+            return Verdict.WRONG_STATE
+        row.run_at = min(row.run_at, now)  # one that is due already keeps its place
+        self._place(row)
+        return Verdict.APPLIED
+
+    def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        yield from ()
+        before = moment(now) - timedelta(seconds=rule.older_than)
+        ripe = [
+            (row.finished_at, row.id, row)
+            for row in self._rows.values()
+            if row.finished_at is not None
+            and row.finished_at < before
+            and (row.owner is None or row.owner is self._tx)
+            and self._may_go(row, rule)
+        ]
+        ripe.sort()
+        gone = 0
+        for _, _, last in ripe[: max(limit, 0)]:
+            first = last.first or last
+            row: Row | None = first
+            while row is not None:
+                following = row.successor
+                if self._grasp(row.id) is not None:
+                    self._drop(row)
+                    gone += 1
+                row = following
+        return gone
+
+    def _may_go(self, row: Row, rule: PruneRule) -> bool:
+        spec = row.spec
+        return (
+            row.state is rule.state
+            and row.successor is None
+            and not row.dead
+            and (rule.types is None or spec.type in rule.types)
+            and (rule.queues is None or spec.queue in rule.queues)
+            and spec.type not in rule.except_types
+            and spec.queue not in rule.except_queues
+            and all(waiter.state in TERMINAL for waiter in self._waiters(row.first or row))
+        )
+
+    def _waiters(self, first: Row) -> Iterator[Row]:
+        """Jobs that were given a sequence as blocker, also those that others have not committed:
+        both what they were and what they will be."""
+        for waiter in first.waiters or ():
+            yield waiter
+            if waiter.owner is not None:
+                image = waiter.owner.journal.images[waiter]
+                if image is not None:
+                    yield image
+
+    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
+        yield from ()
+        gone: list[str] = []
+        for root in dict.fromkeys(root_ids):
+            for job_id in (root, *[row.id for row in self._families.get(root, ())]):
+                row = self._grasp(job_id)
+                if row is not None and root_id(row) == root:
+                    self._drop(row)
+                    gone.append(job_id)
+        return gone

@@ -1,0 +1,145 @@
+"""Transactions of the memory store: what was changed, how it was before, and who has to wait."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
+
+from headway.domain.errors import StoreError
+from headway.stores.memory.row import Row
+
+
+class Journal:
+    """How things were before they were changed."""
+
+    __slots__ = ("images", "undo")
+
+    def __init__(self) -> None:
+        self.images: dict[Row, Row | None] = {}
+        """The content of rows before their first change; None for rows that are new."""
+        self.undo: list[Callable[[], None]] = []
+        """For what is not a row."""
+
+    def note(self, row: Row) -> None:
+        if row not in self.images:
+            self.images[row] = copy.copy(row)
+
+    def absorb(self, later: Journal) -> None:
+        for row, image in later.images.items():
+            self.images.setdefault(row, image)
+        self.undo += later.undo
+
+
+class Locked(Exception):
+    """An operation met a row that an open transaction has changed; it has to wait and try again."""
+
+    def __init__(self, owner: MemoryTransaction) -> None:
+        self.owner = owner
+
+
+class MemoryTransaction(
+    AbstractAsyncContextManager["MemoryTransaction"], AbstractContextManager["MemoryTransaction"]
+):
+    """A transaction of the memory store: commits when left, rolls back when left by an exception.
+
+    Others see nothing of it before it commits. A row that it has changed is its own until it ends:
+    who wants to change that row waits, claims pass over it, and only its lease can be extended.
+    `data` holds whatever the user wants to keep together with jobs; it becomes part of the store's
+    `data` by the commit.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[MemoryTransaction], None],
+        end: Callable[[MemoryTransaction, bool], None],
+        data: MutableMapping[str, Any],
+    ) -> None:
+        self._begin = begin
+        self._end = end
+        self.data = TransactionData(data)
+        self.journal = Journal()
+        self.callbacks: list[Callable[[], None]] = []
+        self.open = False
+        self.ended: Future[None] = Future()
+        self.waits_for: MemoryTransaction | None = None
+
+    def __enter__(self) -> Self:
+        self._begin(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end(self, kind is None)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def wait_for(self, other: MemoryTransaction) -> None:
+        """Note what this one waits for. Raises StoreError if both would wait forever."""
+        ahead: MemoryTransaction | None = other
+        while ahead is not None:
+            if ahead is self:
+                raise StoreError(
+                    "two transactions wait for jobs that the other has changed; "
+                    "roll one of them back and try it again"
+                )
+            ahead = ahead.waits_for
+        self.waits_for = other
+
+
+_GONE: Any = object()
+
+
+class TransactionData(MutableMapping[str, Any]):
+    """The store's `data` as one transaction sees it, with its own changes."""
+
+    __slots__ = ("_base", "_changes")
+
+    def __init__(self, base: MutableMapping[str, Any]) -> None:
+        self._base = base
+        self._changes: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._changes[key] if key in self._changes else self._base[key]
+        if value is _GONE:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._changes[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._changes[key] = _GONE
+
+    def __iter__(self) -> Iterator[str]:
+        keys = dict.fromkeys([*self._base, *self._changes])
+        return (key for key in keys if self._changes.get(key) is not _GONE)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def apply(self) -> None:
+        """Make the changes part of the store's data."""
+        for key, value in self._changes.items():
+            if value is _GONE:
+                self._base.pop(key, None)
+            else:
+                self._base[key] = value

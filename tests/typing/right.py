@@ -1,0 +1,254 @@
+# pyright: strict
+"""Uses that both checkers must accept, with the types that they must infer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+from uuid import UUID
+
+from headway import (
+    After,
+    At,
+    Backoff,
+    BlockingSequence,
+    Continuation,
+    Dedup,
+    Headway,
+    Job,
+    JobRecord,
+    JobType,
+    Page,
+    Request,
+    Sequence,
+    Step,
+    StepType,
+    declare,
+)
+
+app = Headway("memory://")
+
+
+@dataclass
+class Order:
+    id: int
+    cents: int
+
+
+@app.job
+async def charge(order_id: int, cents: int = 100) -> str:
+    return f"{order_id} {cents}"
+
+
+@app.job(queue="scales", timeout=timedelta(seconds=5), retry=Backoff(cap=5), max_attempts=None)
+async def weigh(order: Order, *, exact: bool = False) -> float:
+    return 1.0 if exact else order.cents
+
+
+@app.job
+def tidy() -> None: ...
+
+
+@app.job
+async def ship(job: Job[str], order_id: int) -> str:
+    (receipt,) = job.blockers
+    assert_type(receipt, str)
+    return receipt
+
+
+@app.job(priority=3)
+async def pack(job: Job[str, float], order_id: int) -> bytes:
+    receipt, weight = job.blockers
+    assert_type(receipt, str)
+    assert_type(weight, float)
+    return b""
+
+
+@app.job
+async def total(job: Job[*tuple[float, ...]]) -> float:
+    assert_type(job.blockers, tuple[float, ...])
+    return sum(job.blockers)
+
+
+@app.step
+async def confirm(job: Job, order_id: int) -> str:
+    return str(order_id)
+
+
+@app.step(queue="later")
+def archive(order_id: int) -> int:
+    return order_id
+
+
+@app.step
+async def deliver(job: Job[str], order_id: int) -> str:
+    return job.blockers[0]
+
+
+@app.job
+async def place(job: Job, order_id: int) -> Continuation[str]:
+    return job.continue_with(confirm.request(order_id))
+
+
+@app.job
+async def branch(job: Job, order_id: int) -> Continuation[str] | str:
+    if order_id:
+        return "done"
+    return job.continue_with(charge.request(order_id))
+
+
+@app.job
+async def maybe(job: Job, order_id: int) -> Continuation[str] | None:
+    return job.continue_with(charge.request(order_id)) if order_id else None
+
+
+@app.job
+async def loop(job: Job, left: int) -> Continuation[str] | str:
+    return job.continue_with(loop.request(left - 1)) if left else "end"
+
+
+@app.job
+async def widen(job: Job) -> Continuation[str | None]:
+    return job.continue_with(charge.request(1))
+
+
+@app.job
+async def blocked_next(job: Job) -> Continuation[str]:
+    return job.continue_with(deliver.request(1).using(blockers=(charge.request(1),)))
+
+
+@app.job
+def in_thread(job: Job[int], note: str = "") -> Continuation[int]:
+    return job.continue_with(archive.request(job.blockers[0]))
+
+
+refund = declare("refund", input=Order, output=str)
+tick = declare("tick")
+count = declare("count", output=int)
+forget = declare("forget", input=int)
+
+
+@app.implement(refund)
+async def do_refund(order: Order) -> str:
+    return str(order.id)
+
+
+@app.implement(tick)
+def do_tick() -> None: ...
+
+
+@app.implement(count)
+async def do_count(job: Job) -> int:
+    return job.attempt
+
+
+@app.implement(forget)
+async def do_forget(job: Job, order_id: int) -> None: ...
+
+
+def takes(job_type: JobType[[int, int], str], step_type: StepType[[int], int]) -> None: ...
+
+
+async def types() -> None:
+    assert_type(charge.request(1, 2), Request[str])
+    assert_type(ship.request(1), Request[str, str])
+    assert_type(pack.request(1), Request[bytes, str, float])
+    assert_type(confirm.request(1), Step[str])
+    assert_type(refund.request(Order(1, 2)), Request[str])
+    assert_type(tick.request(), Request[None])
+    assert_type(place.request(1), Request[str])
+    assert_type(branch.request(order_id=1), Request[str])
+    assert_type(maybe.request(1), Request[str | None])
+    assert_type(loop.request(1), Request[str])
+    assert_type(in_thread.request(), Request[int, int])
+    takes(charge, archive)
+
+
+async def calls() -> None:
+    assert_type(await charge(1, 2), str)
+    assert_type(await weigh(Order(1, 2), exact=True), float)
+    assert_type(tidy(), None)
+    assert_type(archive(1), int)
+    assert_type(await do_refund(Order(1, 2)), str)
+
+
+async def starting(connection: object) -> None:
+    charging = await app.start(charge.request(1, cents=2))
+    assert_type(charging, Sequence[str])
+    assert_type(await charging.result(timeout=3), str)
+    assert_type(await charging.get(), JobRecord)
+    assert_type(charging.deduplicated, bool)
+    assert_type(await app.wait(charging), str)
+    assert_type(await (await app.start(place.request(7))).result(), str)
+    assert_type(await (await app.start(maybe.request(7))).result(), str | None)
+    assert_type(await (await app.start(weigh.request(Order(1, 2)))).result(), float)
+    await app.start(
+        charge.request(1),
+        tx=connection,
+        dedup=Dedup("order-1", scope="any", window=timedelta(hours=1)),
+        schedule=After(minutes=5),
+        queue="slow",
+        priority=-1,
+        max_attempts=None,
+        max_losses=2,
+        timeout=10,
+        id=UUID(int=1),
+    )
+    await app.start(charge.request(1), idempotency_key="order-1", schedule=At(datetime.now(UTC)))
+
+
+async def blocking() -> None:
+    charging = await app.start(charge.request(1))
+    await app.start(ship.request(1), blockers=(charge.request(1),))
+    await app.start(ship.request(1), blockers=(charging,), queue="slow")
+    await app.start(ship.request(1).using(blockers=(charging,), queue="slow"))
+    shipping = await app.start(ship.request(1), blockers=(place.request(7),))
+    assert_type(shipping, Sequence[str])
+    packing = await app.start(
+        pack.request(1),
+        blockers=(ship.request(1).using(blockers=(charging,)), weigh.request(Order(1, 2))),
+    )
+    assert_type(await packing.result(), bytes)
+    await app.start(total.request(), blockers=[weigh.request(Order(n, n)) for n in range(3)])
+    await app.start(total.request(), blockers=[])
+    await app.start(ship.request(1), blockers=(app.sequence("id", charge),))
+
+
+async def many() -> None:
+    charging = await app.start_many([charge.request(n).using(priority=n) for n in range(3)])
+    assert_type(charging, list[Sequence[str]])
+    await app.start_many([charge.request(1), place.request(1)])
+    await app.start_many([ship.request(1).using(blockers=(charging[0],))])
+    await app.start_many(iter([tidy.request()]), tx=object())
+
+
+async def afterwards(sequence: Sequence[str]) -> None:
+    assert_type(app.sequence("id"), Sequence[Any])
+    assert_type(app.sequence(UUID(int=1), charge), Sequence[str])
+    async with app.complete_sequence(sequence) as completion:
+        await completion.continue_with(confirm.request(1))
+        await completion.complete("receipt")
+    async with app.complete_sequence("id", confirm, tx=object()) as completion:
+        assert_type(completion.job, JobRecord)
+        await completion.complete("receipt")
+    async with app.complete_sequence("id") as anything:
+        await anything.complete(3)
+    assert_type(await app.list(state="failed", type=[charge, "ship"], queue="slow"), Page)
+    await app.retry(sequence, input=charge.request(1))
+    await app.retry(["id", UUID(int=1), sequence], input={"order_id": 1})
+    await app.cancel(sequence)
+    await app.trigger([sequence])
+    assert_type(await app.delete_sequences(sequence, cascade=True), list[str])
+    await app.pause("slow")
+
+
+def without_loop() -> None:
+    with app.sync as client:
+        charging = client.start(charge.request(1), tx=None)
+        assert_type(charging, BlockingSequence[str])
+        assert_type(charging.result(timeout=1), str)
+        client.start(ship.request(1), blockers=(charging,))
+        assert_type(client.start_many([charge.request(1)]), list[BlockingSequence[str]])
+        with client.complete_sequence(charging) as completion:
+            completion.complete("receipt")

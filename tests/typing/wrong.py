@@ -1,0 +1,162 @@
+# pyright: strict
+"""Uses that both checkers must refuse: each line marked as an error, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway import Continuation, Dedup, Headway, Job, JobType, Sequence, declare
+
+app = Headway("memory://")
+
+
+@app.job
+async def charge(order_id: int, cents: int = 100) -> str:
+    return f"{order_id} {cents}"
+
+
+@app.job
+async def weigh(grams: float, *, exact: bool = False) -> float:
+    return grams
+
+
+@app.job
+async def ship(job: Job[str], order_id: int) -> str:
+    return job.blockers[0]
+
+
+@app.job
+async def pack(job: Job[str, float]) -> bytes:
+    return b""
+
+
+@app.job
+async def total(job: Job[*tuple[float, ...]]) -> float:
+    return sum(job.blockers)
+
+
+@app.step
+async def confirm(job: Job, order_id: int) -> str:
+    return str(order_id)
+
+
+@app.step
+async def deliver(job: Job[str]) -> str:
+    return job.blockers[0]
+
+
+refund = declare("refund", input=int, output=str)
+
+
+async def arguments() -> None:
+    charge.request("1")  # error
+    charge.request()  # error
+    charge.request(1, 2, 3)  # error
+    charge.request(1, euros=2)  # error
+    charge.request(1, cents="2")  # error
+    weigh.request(1.0, True)  # error
+    weigh.request(1.0, exact=1)  # error
+    ship.request(object(), 1)  # error
+    refund.request("1")  # error
+    refund.request(1, 2)  # error
+    refund.request()  # error
+    confirm.request("1")  # error
+
+
+async def calls() -> None:
+    await charge("1")  # error
+    await ship(1)  # error
+    int(await charge(1, 2)).upper()  # error
+
+
+async def results(sequence: Sequence[str]) -> None:
+    number: int = await sequence.result()  # error
+    other: Sequence[int] = await app.start(charge.request(1))  # error
+    flag: int = await (await app.start(weigh.request(1.0))).result()  # error
+    await sequence.result("soon")  # error
+    del number, other, flag
+
+
+async def starting() -> None:
+    await app.start(confirm.request(1))  # error
+    await app.start(charge)  # error
+    await app.start("charge")  # error
+    await app.start(charge.request(1), queue=5)  # error
+    await app.start(charge.request(1), priority="high")  # error
+    await app.start(charge.request(1), dedup="key")  # error
+    await app.start(charge.request(1), schedule=5)  # error
+    await app.start(charge.request(1), color="red")  # error
+    await app.start_many([confirm.request(1)])  # error
+    await app.start_many([ship.request(1)])  # error
+    Dedup("key", scope="all")  # error
+    charge.request(1).using(queue=1)  # error
+
+
+async def blocking(charging: Sequence[str], weighing: Sequence[float]) -> None:
+    await app.start(ship.request(1))  # error
+    await app.start(pack.request())  # error
+    await app.start(total.request())  # error
+    await app.start(charge.request(1), blockers=(charging,))  # error
+    await app.start(ship.request(1), blockers=(weighing,))  # error
+    await app.start(ship.request(1), blockers=(weigh.request(1.0),))  # error
+    await app.start(ship.request(1), blockers=(charging, charging))  # error
+    await app.start(ship.request(1), blockers=charging)  # error
+    await app.start(ship.request(1), blockers=(confirm.request(1),))  # error
+    await app.start(ship.request(1), blockers=(ship.request(2),))  # error
+    await app.start(pack.request(), blockers=(charging,))  # error
+    await app.start(pack.request(), blockers=(weighing, charging))  # error
+    await app.start(total.request(), blockers=[charging])  # error
+    ship.request(1).using(blockers=(weighing,))  # error
+
+
+@app.job
+async def unpacks(job: Job[str]) -> None:
+    first, second = job.blockers  # error
+    number: int = job.blockers[0]  # error
+    del first, second, number
+
+
+@app.job
+async def continues(job: Job) -> Continuation[int]:
+    return job.continue_with(charge.request(1))  # error
+
+
+@app.job
+async def continues_blocked(job: Job) -> Continuation[str]:
+    return job.continue_with(deliver.request())  # error
+
+
+@app.job(queue=5)  # error
+async def options() -> None: ...
+
+
+@app.job(colour="red")  # error
+async def unknown_options() -> None: ...
+
+
+@app.implement(refund)  # error
+async def wrong_input(order_id: str) -> str:
+    return order_id
+
+
+@app.implement(refund)  # error
+async def wrong_output(order_id: int) -> int:
+    return order_id
+
+
+async def completing(sequence: Sequence[str]) -> None:
+    async with app.complete_sequence(sequence) as completion:
+        await completion.complete(1)  # error
+        await completion.continue_with(weigh.request(1.0))  # error
+    async with app.complete_sequence("id", weigh) as completed:
+        await completed.complete("1.0")  # error
+
+
+def without_loop(connection: Any) -> None:
+    with app.sync as client:
+        client.start(ship.request(1))  # error
+        number: int = client.start(charge.request(1), tx=connection).result()  # error
+        del number
+
+
+narrow: JobType[[str], str] = charge  # error
