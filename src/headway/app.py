@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
 from headway.domain.errors import ConfigurationError
+from headway.domain.job import DEFAULT_QUEUE
 from headway.domain.request import Bs
 from headway.engine.blocking import BlockingClient
 from headway.engine.client import Client
@@ -155,9 +156,8 @@ class Headway(Client):
         """A worker for the job types that have handlers here. Without `queues` it works on all
         queues that these types name. Run it while the app is open."""
         if settings is None:
-            queues = dict.fromkeys(
-                self.registry.type(name).options.queue for name in self.registry.handlers()
-            )
+            known = [self.registry.type(name) for name in self.registry.handlers()]
+            queues = dict.fromkeys(each.options.queue for each in known) or (DEFAULT_QUEUE,)
             retention = {
                 name: Retention(completed=kept, cancelled=kept)
                 for name, seconds in self.registry.retentions().items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -115,3 +115,10 @@ class Bench:
 
 def types_of(events: Sequence[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what gives no signal, because another thread or process does it."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.005)

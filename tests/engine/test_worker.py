@@ -31,7 +31,7 @@ from headway.engine.provenance import current_job
 from headway.engine.worker import Worker
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from tests.engine.bench import AT_ONCE, Bench, types_of
+from tests.engine.bench import AT_ONCE, Bench, eventually, types_of
 
 
 async def failure_of(bench: Bench, job_id: str) -> Failure:
@@ -140,35 +140,27 @@ async def test_unrecoverable_is_not_tried_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     "raised",
-    [
-        SystemExit(3),
-        KeyboardInterrupt(),
-        GeneratorExit(),
-        asyncio.CancelledError(),
-        StopIteration(),
-    ],
-    ids=lambda error: type(error).__name__,
+    [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, StopIteration],
 )
 @pytest.mark.parametrize("kind", ["async", "thread"])
 async def test_nothing_a_handler_raises_ends_the_worker(
-    bench: Bench, raised: BaseException, kind: str
+    bench: Bench, raised: type[BaseException], kind: str
 ) -> None:
-    if kind == "async":
+    @bench.job(max_attempts=1)
+    async def rude() -> None:
+        raise raised
 
-        @bench.job(name="rude", max_attempts=1)
-        async def rude() -> None:
-            raise raised
-    else:
-
-        @bench.job(name="rude", max_attempts=1)
-        def rude() -> None:
-            raise raised
+    @bench.job(max_attempts=1)
+    def rude_in_thread() -> None:
+        raise raised
 
     @bench.job
     async def polite() -> str:
         return "fine"
 
-    bad, good = await bench.start(rude.request(), polite.request())
+    bad, good = await bench.start(
+        rude.request() if kind == "async" else rude_in_thread.request(), polite.request()
+    )
     await bench.drain()
     assert await bench.state(bad) is JobState.FAILED
     assert await bench.state(good) is JobState.COMPLETED
@@ -221,7 +213,7 @@ async def test_input_that_does_not_fit_is_dead_lettered(bench: Bench) -> None:
 async def test_an_output_that_cannot_be_stored_fails_its_job_and_no_other(bench: Bench) -> None:
     @bench.job(max_attempts=1)
     async def answer(number: int) -> int:
-        return number if number != 3 else "three"  # type: ignore[return-value] # pyright: ignore[reportReturnType]
+        return number if number != 3 else "three"  # type: ignore[return-value]
 
     job_ids = await bench.start(*(answer.request(number) for number in range(6)))
     await bench.drain()
@@ -385,9 +377,12 @@ async def test_a_worker_registers_itself_while_it_works(bench: Bench) -> None:
     await bench.start(work.request())
     async with bench.working(worker_id="me:1", heartbeat_every=0.02, lease_for=0.1) as worker:
         await bench.event(JobCompleted)
-        async with asyncio.timeout(5):
-            while not (known := await bench.store.run(bench.store.workers)):
-                await asyncio.sleep(0.01)
+
+        async def registered() -> bool:
+            return bool(await bench.store.run(bench.store.workers))
+
+        await eventually(registered)
+        known = await bench.store.run(bench.store.workers)
         assert [each.id for each in known] == ["me:1"] == [worker.id]
         assert known[0].types == ("work",)
         assert known[0].queues == ("default",)

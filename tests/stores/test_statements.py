@@ -47,8 +47,8 @@ def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {"lanes", "lock_keys", "forget_keys", "prune", "delete"}
     only_sqlite = {
         "prunable",
-        "delete_sequence",
-        "delete_tree",
+        "delete_sequences",
+        "delete_trees",
         "delete_attempts",
         "delete_blockers",
     }

@@ -119,6 +119,12 @@ async def blocked_next(job: Job) -> Continuation[str]:
 
 
 @app.job
+async def blocked_later(job: Job) -> Continuation[str]:
+    step = deliver.request(1)
+    return job.continue_with(step, blockers=(charge.request(1),), schedule=After(hours=1))
+
+
+@app.job
 def in_thread(job: Job[int], note: str = "") -> Continuation[int]:
     return job.continue_with(archive.request(job.blockers[0]))
 

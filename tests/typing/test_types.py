@@ -25,10 +25,14 @@ def run(*command: str) -> str:
 
 
 def pyright(path: Path) -> dict[int, str]:
-    report = json.loads(run("pyright", "--outputjson", str(path)))
+    # With a project of its own, since the main one leaves the wrong uses out.
+    project = ["--project", str(HERE), "--pythonpath", sys.executable]
+    report = json.loads(run("pyright", "--outputjson", *project))
+    assert report["summary"]["filesAnalyzed"] == 2
     return {
         problem["range"]["start"]["line"] + 1: problem["message"]
         for problem in report["generalDiagnostics"]
+        if Path(problem["file"]) == path
     }
 
 

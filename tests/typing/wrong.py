@@ -1,4 +1,3 @@
-# pyright: strict
 """Uses that both checkers must refuse: each line marked as an error, and no other."""
 
 from __future__ import annotations
@@ -124,6 +123,11 @@ async def continues(job: Job) -> Continuation[int]:
 @app.job
 async def continues_blocked(job: Job) -> Continuation[str]:
     return job.continue_with(deliver.request())  # error
+
+
+@app.job
+async def continues_wrongly_blocked(job: Job) -> Continuation[str]:
+    return job.continue_with(deliver.request(), blockers=(weigh.request(1.0),))  # error
 
 
 @app.job(queue=5)  # error

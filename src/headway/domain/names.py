@@ -11,6 +11,7 @@ MAX_NAME = 200
 MAX_KEY = 500
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-<>]*")
+_CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -57,6 +58,8 @@ def check_id(id: object) -> str:
     """Return the id of a job or sequence in its canonical form, if it is a UUID."""
     if isinstance(id, UUID):
         return str(id)
+    if isinstance(id, str) and _CANONICAL_ID.fullmatch(id):
+        return id
     if not isinstance(id, str):
         raise InvalidName(f"an id must be a UUID or a string that holds one, not {_kind(id)}")
     try:

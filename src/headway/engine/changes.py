@@ -13,7 +13,7 @@ from headway.domain.errors import InvalidRequest, JobNotFound, SequencesNeeded, 
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.engine.consequences import Consequences
-from headway.engine.planning import Succession
+from headway.engine.planning import Succession, with_stored_blockers
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted, Operations
 
@@ -150,7 +150,7 @@ def continue_job(
     consequences = Consequences()
     if succession.blockers:
         stored = yield from store.insert(succession.blockers, now=now)
-        successor = succession.given(stored)
+        successor = with_stored_blockers(succession.successor, succession.blockers, stored)
         consequences.create(succession.blockers, stored, watched=True)
     else:
         successor = succession.successor

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -113,29 +112,24 @@ class JsonCoder:
 
 
 def _find_problem(value: Any, path: str) -> tuple[str, str] | None:
-    match value:
-        case bool() | None:
-            return None
-        case float() if not math.isfinite(value):
-            return path, "NaN and infinity have no place in JSON; use None or a string"
-        case int() if not _SMALLEST <= value <= _LARGEST:
-            return path, "an integer beyond 64 bits cannot be stored; use a string"
-        case str() if "\0" in value:
-            return path, "a NUL character cannot be stored; remove it, or pass bytes"
-        case dict():
-            entries: dict[Any, Any] = value
-            for key, item in entries.items():
-                problem = _find_problem(key, path) or _find_problem(item, f"{path}.{key}")
-                if problem:
-                    return problem
-        case list() | tuple():
-            items: Sequence[Any] = value
-            for index, item in enumerate(items):
-                problem = _find_problem(item, f"{path}[{index}]")
-                if problem:
-                    return problem
-        case _:
-            pass
+    """The first place that holds a refused value, and why; `value` consists of builtins."""
+    kind: object = type(value)
+    if kind is float and not math.isfinite(value):
+        return path, "NaN and infinity have no place in JSON; use None or a string"
+    if kind is int and not _SMALLEST <= value <= _LARGEST:
+        return path, "an integer beyond 64 bits cannot be stored; use a string"
+    if kind is str and "\0" in value:
+        return path, "a NUL character cannot be stored; remove it, or pass bytes"
+    if kind is dict:
+        for key, item in value.items():
+            problem = _find_problem(key, path) or _find_problem(item, f"{path}.{key}")
+            if problem:
+                return problem
+    elif kind is list or kind is tuple:
+        for index, item in enumerate(value):
+            problem = _find_problem(item, f"{path}[{index}]")
+            if problem:
+                return problem
     return None
 
 
@@ -144,6 +138,12 @@ def _to_builtins(value: Any) -> Any:
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, str):  # of a subclass, as templates and frameworks have them
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
     raise InvalidPayload(f"a value of type {type(value).__qualname__} cannot be encoded as JSON")
 
 

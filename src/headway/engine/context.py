@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Generic, NoReturn, TypeGuard, TypeVar
+from typing import Any, Generic, NoReturn, TypeGuard, Unpack, overload
 
 import msgspec
 
 from headway.domain.errors import InvalidPayload, InvalidRequest, JobInterrupted
 from headway.domain.lease import Lease
-from headway.domain.request import Bs, Continuation, Step
+from headway.domain.request import (
+    B1,
+    B2,
+    B3,
+    B4,
+    B5,
+    B6,
+    Bs,
+    Continuation,
+    R,
+    RequestOptions,
+    S,
+    Source,
+    Step,
+)
 from headway.domain.schedule import After, At
 from headway.engine.execution import Execution
 from headway.engine.staging import Desk, Staging
-
-R = TypeVar("R")
 
 
 class RescheduleAsked(BaseException):
@@ -162,13 +174,75 @@ class Job(Generic[*Bs]):
             )
         return staging.tx
 
-    def continue_with(self, step: Step[R]) -> Continuation[R]:
+    @overload
+    def continue_with(
+        self, step: Step[R], **options: Unpack[RequestOptions]
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1],
+        *,
+        blockers: tuple[Source[B1]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1, B2],
+        *,
+        blockers: tuple[Source[B1], Source[B2]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1, B2, B3],
+        *,
+        blockers: tuple[Source[B1], Source[B2], Source[B3]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1, B2, B3, B4],
+        *,
+        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1, B2, B3, B4, B5],
+        *,
+        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, B1, B2, B3, B4, B5, B6],
+        *,
+        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    @overload
+    def continue_with(
+        self,
+        step: Step[R, *tuple[S, ...]],
+        *,
+        blockers: list[Source[S]],
+        **options: Unpack[RequestOptions],
+    ) -> Continuation[R]: ...
+    def continue_with(self, step: Any, *, blockers: Any = None, **options: Any) -> Any:
         """Go on with another job: return what this returns. Once per execution."""
         if self._continued is not None:
             raise InvalidRequest(
                 "job.continue_with() may be called once per execution: a sequence is a line; "
                 "start further sequences with app.start()"
             )
+        if blockers is not None or options:
+            step = step.using(blockers=blockers, **options)
         self._continued = Continuation(step)
         return self._continued
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from random import random
@@ -114,7 +115,7 @@ class Lanes:
             return
         self._measured = now
         self.ahead = 0
-        newer = elapsed / (elapsed + self._horizon)
+        newer = 1.0 - math.exp(-elapsed / self._horizon)
         for lane in self.lanes:
             lane.rate += (lane.started / elapsed - lane.rate) * newer
             lane.started = 0

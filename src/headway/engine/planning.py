@@ -37,18 +37,6 @@ class Succession:
     successor: NewJob
     blockers: list[NewJob]
 
-    def given(self, stored: Sequence[Inserted]) -> NewJob:
-        """The successor, waiting for what was stored: a blocker may have been deduplicated."""
-        twins = {
-            planned.id: answer.id
-            for planned, answer in zip(self.blockers, stored, strict=True)
-            if answer.id != planned.id
-        }
-        if not twins:
-            return self.successor
-        blockers = tuple(twins.get(blocker, blocker) for blocker in self.successor.blockers)
-        return structs.replace(self.successor, blockers=blockers)
-
 
 def plan_start(requests: Iterable[AnyStep]) -> Plan:
     """Jobs that begin sequences. Inside a handler they inherit its job's root, and name it as
@@ -89,6 +77,21 @@ def plan_successor(step: AnyStep, parent: ClaimedJob | JobRecord) -> Succession:
             "it would wait for itself"
         )
     return Succession(successor, blockers)
+
+
+def with_stored_blockers(
+    successor: NewJob, planned: Sequence[NewJob], stored: Sequence[Inserted]
+) -> NewJob:
+    """The successor, waiting for what was stored: a blocker may have been deduplicated."""
+    twins = {
+        job.id: answer.id
+        for job, answer in zip(planned, stored, strict=True)
+        if answer.id != job.id
+    }
+    if not twins:
+        return successor
+    blockers = tuple(twins.get(blocker, blocker) for blocker in successor.blockers)
+    return structs.replace(successor, blockers=blockers)
 
 
 def _place(

@@ -8,12 +8,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from headway.domain.errors import InvalidRequest, JobInterrupted
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.engine.execution import Execution, reason_for
 from headway.engine.heartbeat import Heartbeat
+from headway.engine.planning import with_stored_blockers
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
@@ -123,7 +126,10 @@ class Staging:
         now = self._desk.clock.now()
         try:
             if inserts:
-                await store.run_in(self.tx, store.insert, inserts, now=now)
+                stored = await store.run_in(self.tx, store.insert, inserts, now=now)
+                if complete.successor is not None:
+                    successor = with_stored_blockers(complete.successor, inserts, stored)
+                    complete = structs.replace(complete, successor=successor)
             settled = await store.run_in(self.tx, store.settle, [complete], now=now)
             if settled.verdicts[0] is not Verdict.APPLIED:
                 raise refused(self._execution, settled.verdicts[0])

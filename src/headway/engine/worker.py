@@ -228,6 +228,7 @@ class _Shift:
             self._hurry.set()
         self._stopping.set()
         self._fetcher.stop()
+        self._dispatcher.close()
 
     async def work(self) -> None:
         settings, observe = self._settings, self._observers.observe

@@ -16,8 +16,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     """One statement and what it needs. Whoever runs it sends its rows back to the operation.
 
     `rows`, if given, holds one tuple per item of a batch: a store whose SQL takes arrays gets the
-    columns of them before `params`; one whose SQL takes an item at a time is run once per item, and
-    the rows returned are joined. `alone` says that the statement is atomic by itself and needs no
+    columns of them before `params`, one whose SQL takes JSON gets them as one parameter. `alone` says that the statement is atomic by itself and needs no
     transaction around it.
     """
 

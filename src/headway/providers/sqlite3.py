@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
+
+_encoder = msgspec.json.Encoder()
 
 
 class Sqlite3:
@@ -30,21 +33,21 @@ class Sqlite3:
 
 
 def execute(connection: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
-    """Run a statement once, or once per item of its batch. A batch that returns nothing answers
-    with one row: how many rows it changed."""
+    """Run a statement. The items of a batch are its first parameter, as JSON: one statement for
+    all of them is twice as fast as one for each, and gives up the GIL once. A batch that returns no
+    rows answers with one: how many rows it changed."""
     cursor = connection.cursor()
     cursor.row_factory = None
-    params = tuple(map(_parameter, statement.params))
+    params = map(_parameter, statement.params)
     if statement.rows is None:
-        return cursor.execute(statement.sql, params).fetchall()
-    sql = statement.sql
-    if "returning" not in sql:
-        return [(cursor.executemany(sql, [(*row, *params) for row in statement.rows]).rowcount,)]
-    found: list[Row] = []
-    for row in statement.rows:
-        found += cursor.execute(sql, (*row, *params)).fetchall()
-    return found
+        return cursor.execute(statement.sql, (*params,)).fetchall()
+    cursor.execute(statement.sql, (_encode(statement.rows), *params))
+    return cursor.fetchall() if cursor.description else ((cursor.rowcount,),)
 
 
 def _parameter(value: Any) -> Any:
-    return json.dumps(value) if type(value) is list else value
+    return _encode(value) if type(value) is list else value
+
+
+def _encode(value: Any) -> str:
+    return _encoder.encode(value).decode()

@@ -115,18 +115,18 @@ class SqliteOperations(Managing):
                 limit,
             ),
         )
-        return len((yield from self._delete("delete_sequence", [row[0] for row in rows])))
+        return len((yield from self._delete("delete_sequences", [row[0] for row in rows])))
 
     def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
-        return (yield from self._delete("delete_tree", root_ids))
+        return (yield from self._delete("delete_trees", root_ids))
 
     def _delete(self, statement: str, ids: Sequence[str]) -> Operation[list[str]]:
         if not ids:
             return []
-        rows = yield Statement(self._sql[statement], rows=[(id,) for id in ids])
+        rows = yield Statement(self._sql[statement], (list(ids),))
         gone: list[str] = [row[0] for row in rows]
-        yield Statement(self._sql["delete_attempts"], rows=[(id,) for id in gone])
-        yield Statement(self._sql["delete_blockers"], rows=[(id,) for id in gone])
+        yield Statement(self._sql["delete_attempts"], (gone,))
+        yield Statement(self._sql["delete_blockers"], (gone,))
         return gone
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:

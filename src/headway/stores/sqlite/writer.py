@@ -80,7 +80,7 @@ class Writer:
                 try:
                     answers.append((future, self._run_one(connection, make, len(batch)), None))
                 except Exception as error:
-                    if not connection.in_transaction:  # the database gave up on all of it
+                    if len(batch) == 1 or not connection.in_transaction:  # all of it is void
                         raise
                     answers.append((future, None, error))
             retry_while_busy(lambda: connection.execute("commit"), self._busy_for)

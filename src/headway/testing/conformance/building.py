@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 import msgspec
@@ -62,7 +62,8 @@ def new_queue() -> str:
 
 def new_job(**fields: Any) -> NewJob:
     """A job with every default, except what is given."""
-    return NewJob(**{"id": new_id(), "type": TYPE, "input": "[]"} | fields)
+    given: dict[str, Any] = {"id": new_id(), "type": TYPE, "input": "[]"}
+    return NewJob(**given | fields)
 
 
 def successor_of(job: ClaimedJob | JobRecord, **fields: Any) -> NewJob:
@@ -227,35 +228,45 @@ async def snapshot(store: Store) -> bytes:
     return msgspec.json.encode((jobs, history))
 
 
+def _continuation(job_id: str, token: str) -> Complete:
+    following = new_job(
+        sequence_id=job_id, sequence_type=TYPE, root_id=job_id, origin_id=job_id, step=1
+    )
+    return Complete(job_id, token, '"on"', following)
+
+
 SETTLEMENTS: dict[str, Callable[[str, str], Settlement]] = {
-    "complete": lambda id, token: Complete(id, token, '"done"'),
-    "continue": lambda id, token: Complete(
-        id,
-        token,
-        '"on"',
-        new_job(sequence_id=id, sequence_type=TYPE, root_id=id, origin_id=id, step=1),
-    ),
-    "retry": lambda id, token: Retry(id, token, 5.0, OTHER_ERROR),
-    "fail": lambda id, token: Fail(id, token, OTHER_ERROR),
+    "complete": lambda job_id, token: Complete(job_id, token, '"done"'),
+    "continue": _continuation,
+    "retry": lambda job_id, token: Retry(job_id, token, 5.0, OTHER_ERROR),
+    "fail": lambda job_id, token: Fail(job_id, token, OTHER_ERROR),
     "release": Release,
-    "reschedule": lambda id, token: Reschedule(id, token, After(seconds=60)),
+    "reschedule": lambda job_id, token: Reschedule(job_id, token, After(seconds=60)),
 }
 """Everything that the holder of a job can decide; built from its id and a token."""
 
 
-class Caught:
-    """What `raises` caught."""
+class raises:  # noqa: N801 - it reads like the statement it stands for
+    """Insist that one of these errors is raised inside; `error` is what was."""
 
     error: Exception
 
+    def __init__(self, *kinds: type[Exception]) -> None:
+        self.kinds = kinds
 
-@contextmanager
-def raises(*kinds: type[Exception]) -> Generator[Caught]:
-    """Insist that one of these errors is raised inside."""
-    caught = Caught()
-    try:
-        yield caught
-    except kinds as error:
-        caught.error = error
-    else:
-        raise AssertionError(f"{' or '.join(kind.__name__ for kind in kinds)} was not raised")
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            names = " or ".join(kind.__name__ for kind in self.kinds)
+            raise AssertionError(f"{names} was not raised")
+        if isinstance(error, self.kinds):
+            self.error = error
+            return True
+        return False

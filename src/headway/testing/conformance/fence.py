@@ -33,9 +33,7 @@ case = Cases("fence")
 Build = Callable[[str, str], Settlement]
 
 
-async def refused(
-    store: Store, settlement: Settlement, verdict: Verdict, *, now: datetime
-) -> None:
+async def refused(store: Store, settlement: Settlement, verdict: Verdict, *, now: datetime) -> None:
     """Insist on the verdict, and that nothing is different afterwards."""
     before = await snapshot(store)
     settled = await settle(store, settlement, now=now)
@@ -74,9 +72,7 @@ async def a_lease_that_ends_now_is_refused(store: Store, build: Build) -> None:
 
 
 @case.each(SETTLEMENTS)
-async def a_foreign_token_on_an_expired_lease_is_called_expired(
-    store: Store, build: Build
-) -> None:
+async def a_foreign_token_on_an_expired_lease_is_called_expired(store: Store, build: Build) -> None:
     job = await running(store)
     await refused(store, build(job.id, new_token()), Verdict.EXPIRED, now=at(LEASE + 1))
 

@@ -36,7 +36,8 @@ LATER = at(2 * DAY)
 
 
 def rule(state: JobState = JobState.COMPLETED, **fields: Any) -> PruneRule:
-    return PruneRule(**{"state": state, "older_than": DAY} | fields)
+    given: dict[str, Any] = {"state": state, "older_than": DAY}
+    return PruneRule(**given | fields)
 
 
 async def ids(store: Store) -> set[str]:

@@ -171,8 +171,7 @@ async def inserting_and_claiming_at_once_loses_nothing(store: Store) -> None:
     producing = asyncio.Event()
 
     async def producer() -> None:
-        for _ in range(20):
-            made.append(await add(store))
+        made.extend([await add(store) for _ in range(20)])
 
     async def consumer() -> None:
         while True:

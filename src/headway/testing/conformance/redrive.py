@@ -75,10 +75,7 @@ async def another_input_can_be_given(store: Store) -> None:
 
 
 @case.each(
-    {
-        str(s): s
-        for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
-    }
+    {str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)}
 )
 async def others_stay_as_they_are(store: Store, state: JobState) -> None:
     job_id = await in_state(store, state)

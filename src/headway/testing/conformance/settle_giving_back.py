@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from headway.domain.job import JobState
@@ -80,16 +82,17 @@ async def releasing_twice_is_refused(store: Store) -> None:
     assert await snapshot(store) == before
 
 
-@case.each(
-    {
-        "after": (After(seconds=60.25), at(65.25)),
-        "at": (At(at(90) + MICROSECOND), at(90) + MICROSECOND),
-        "past": (At(at(-90)), at(5)),
-        "now": (After(), at(5)),
-    }
-)
+SCHEDULES: dict[str, tuple[At | After, datetime]] = {
+    "after": (After(seconds=60.25), at(65.25)),
+    "at": (At(at(90) + MICROSECOND), at(90) + MICROSECOND),
+    "past": (At(at(-90)), at(5)),
+    "now": (After(), at(5)),
+}
+
+
+@case.each(SCHEDULES)
 async def a_rescheduled_job_runs_when_it_asked_to(
-    store: Store, variant: tuple[At | After, object]
+    store: Store, variant: tuple[At | After, datetime]
 ) -> None:
     schedule, expected = variant
     job = await running(store)
@@ -112,7 +115,7 @@ async def a_rescheduled_job_is_due_exactly_then(store: Store) -> None:
 @case
 async def items_of_a_batch_keep_their_own_schedules(store: Store) -> None:
     jobs = [await running(store) for _ in range(4)]
-    schedules = [After(seconds=1), At(at(50)), After(minutes=1), At(T0)]
+    schedules: list[At | After] = [After(seconds=1), At(at(50)), After(minutes=1), At(T0)]
     await apply(
         store,
         *[Reschedule(j.id, j.lease.token, s) for j, s in zip(jobs, schedules, strict=True)],

@@ -1,1 +1,2 @@
-insert into /*headway*/job_blocker (job_id, position, blocker_id) values (?1, ?2, ?3)
+insert into /*headway*/job_blocker (job_id, position, blocker_id)
+select value ->> 0, value ->> 1, value ->> 2 from json_each(?1)

@@ -1,5 +1,12 @@
 -- As `complete`, for jobs that are continued or that somebody may wait for.
 update /*headway*/job
-set state = 'completed', output = ?3, finished_at = ?4, lease_token = null, lease_until = null
-where id = ?1 and lease_token = ?2 and lease_until > ?4
+set state = 'completed',
+    output = done.value ->> 2,
+    finished_at = ?2,
+    lease_token = null,
+    lease_until = null
+from json_each(?1) done
+where /*headway*/job.id = done.value ->> 0
+    and lease_token = done.value ->> 1
+    and lease_until > ?2
 returning id, sequence_id, awaited

@@ -1,4 +1,7 @@
 update /*headway*/job
-set lease_until = ?3 + cast(round(?4 * 1000000) as integer)
-where id = ?1 and lease_token = ?2 and lease_until > ?3
+set lease_until = ?2 + cast(round(?3 * 1000000) as integer)
+from json_each(?1) held
+where /*headway*/job.id = held.value ->> 0
+    and lease_token = held.value ->> 1
+    and lease_until > ?2
 returning id

@@ -1,17 +1,26 @@
 -- Everything that may become of a running job except completion.
 update /*headway*/job
-set state = ?3,
+set state = change.state,
     run_at = case
-        when ?6 then created_at
-        when ?5 is not null then max(?5, ?10)
-        when ?4 is not null then ?10 + cast(round(?4 * 1000000) as integer)
+        when change.cleared then created_at
+        when change.moment is not null then max(change.moment, ?2)
+        when change.delay is not null then ?2 + cast(round(change.delay * 1000000) as integer)
         else run_at
     end,
-    attempts = attempts + (?7 is 'failed'),
-    losses = losses + (?7 is 'lost'),
-    last_error = coalesce(?8, last_error),
-    finished_at = case when ?3 = 'failed' then ?10 end,
+    attempts = attempts + (change.outcome is 'failed'),
+    losses = losses + (change.outcome is 'lost'),
+    last_error = coalesce(change.error, last_error),
+    finished_at = case when change.state = 'failed' then ?2 end,
     lease_token = null,
     lease_until = null
-where id = ?1 and lease_token = ?2 and (lease_until <= ?10) = ?9
-returning id, lease_version, worker, started_at, ?10
+from (
+    select
+        value ->> 0 as job_id, value ->> 1 as token, value ->> 2 as state, value ->> 3 as delay,
+        value ->> 4 as moment, value ->> 5 as cleared, value ->> 6 as outcome,
+        value ->> 7 as error, value ->> 8 as expired
+    from json_each(?1)
+) change
+where /*headway*/job.id = change.job_id
+    and lease_token = change.token
+    and (lease_until <= ?2) = change.expired
+returning id, lease_version, worker, started_at, ?2

@@ -1,0 +1,222 @@
+"""What is claimed, in which order, how much of it, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from headway.domain.events import AttemptStarted, JobCompleted, JobReleased
+from headway.domain.job import ClaimedJob, JobState
+from headway.domain.news import JobsScheduled
+from headway.domain.reading import ClaimOrder
+from headway.domain.retry import Fixed
+from headway.engine.settings import WorkQueue
+from headway.notifiers.local import LocalNotifier
+from headway.ports.statement import Operation
+from headway.stores.memory import MemoryStore
+from tests.engine.bench import Bench
+
+
+class Counting(MemoryStore):
+    """Remembers the claims it was asked for, and how many jobs each gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claims: list[tuple[ClaimOrder, int]] = []
+
+    def claim(
+        self, order: ClaimOrder, *, now: datetime | None = None
+    ) -> Operation[list[ClaimedJob]]:
+        claimed = yield from super().claim(order, now=now)
+        self.claims.append((order, len(claimed)))
+        return claimed
+
+
+async def test_no_more_is_claimed_than_slots_are_free_for(bench: Bench) -> None:
+    begun: list[int] = []
+    go = asyncio.Event()
+
+    @bench.job
+    async def slow(number: int) -> None:
+        begun.append(number)
+        await go.wait()
+
+    await bench.start(*(slow.request(number) for number in range(20)))
+    async with bench.working(concurrency=3) as worker:
+        await bench.until(lambda: len(bench.seen(AttemptStarted)) == 3)
+        await asyncio.sleep(0.1)
+        running = await bench.store.run(bench.store.counts)
+        assert {(each.state, each.count) for each in running} == {
+            (JobState.RUNNING, 3),
+            (JobState.PENDING, 17),
+        }
+        assert len(worker.running) == 3
+        go.set()
+        await bench.until(lambda: len(bench.seen(JobCompleted)) == 20)
+    assert begun == list(range(20))
+
+
+async def test_a_slow_queue_within_its_limit_does_not_starve_a_fast_one(bench: Bench) -> None:
+    go = asyncio.Event()
+
+    @bench.job(queue="slow")
+    async def slow() -> None:
+        await go.wait()
+
+    @bench.job(queue="fast")
+    async def fast() -> None: ...
+
+    await bench.start(*(slow.request() for _ in range(50)))
+    await bench.start(*(fast.request() for _ in range(200)))
+    async with bench.working(queues={"slow": 2, "fast": None}, concurrency=5):
+        await bench.until(lambda: len(bench.seen(JobCompleted, type="fast")) == 200)
+        assert len(bench.seen(AttemptStarted, type="slow")) == 2
+        go.set()
+        await bench.until(lambda: len(bench.seen(JobCompleted)) == 250)
+
+
+async def test_queues_are_asked_in_their_order(bench: Bench) -> None:
+    @bench.job
+    async def work() -> None: ...
+
+    await bench.start(*(work.request().using(queue="low") for _ in range(20)))
+    await bench.start(*(work.request().using(queue="high") for _ in range(20)))
+    await bench.drain(queues=["high", "low"], batch_size=5, concurrency=5)
+    assert [event.queue for event in bench.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
+
+
+async def test_queues_with_weights_are_asked_first_in_proportion() -> None:
+    store = Counting()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def work() -> None: ...
+
+    for queue in ("a", "b"):
+        await bench.start(*(work.request().using(queue=queue) for _ in range(1_000)))
+    await bench.drain(
+        queues=[WorkQueue("a", weight=9), WorkQueue("b", weight=1)],
+        batch_size=2,
+        concurrency=2,
+        prefetch_for=0,
+    )
+    first = [order.queues[0].name for order, count in store.claims[:400] if count]
+    assert 300 < first.count("a") < 400
+    assert "b" in first
+
+
+async def test_short_jobs_are_claimed_in_large_batches() -> None:
+    store = Counting()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def quick() -> None: ...
+
+    await bench.start(*(quick.request() for _ in range(20_000)))
+    await bench.drain(concurrency=10)
+    given = [count for _, count in store.claims if count]
+    assert max(given) == 250
+    assert len(given) < 20_000 / 50
+
+
+async def test_jobs_claimed_ahead_are_given_back_when_the_running_ones_turn_out_long(
+    bench: Bench,
+) -> None:
+    go = asyncio.Event()
+
+    @bench.job
+    async def quick() -> None: ...
+
+    @bench.job
+    async def slow() -> None:
+        await go.wait()
+
+    await bench.start(*(quick.request() for _ in range(1_000)))
+    await bench.start(*(slow.request() for _ in range(50)))
+    async with bench.working(concurrency=2) as worker:
+        await bench.until(lambda: len(bench.seen(AttemptStarted, type="slow")) == 2)
+        await bench.event(JobReleased, type="slow")
+        counts = await bench.store.run(bench.store.counts)
+        assert [each.count for each in counts if each.state is JobState.RUNNING] == [2]
+        assert len(worker.running) == 2
+        go.set()
+        await bench.until(lambda: len(bench.seen(JobCompleted, type="slow")) == 50)
+
+
+async def test_news_wakes_an_idle_worker(bench: Bench) -> None:
+    bench.notifier = LocalNotifier()
+
+    @bench.job
+    async def work() -> None: ...
+
+    async with bench.working(poll_every=600):
+        await asyncio.sleep(0.3)  # let it look a few times and slow down
+        began = time.monotonic()
+        (job_id,) = await bench.start(work.request())
+        await bench.notifier.publish([JobsScheduled("default", "work", 1)])
+        await bench.event(JobCompleted, job_id=job_id)
+        assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "news",
+    [JobsScheduled("elsewhere", "work", 1), JobsScheduled("default", "foreign", 1)],
+    ids=["other queue", "other type"],
+)
+async def test_news_that_does_not_concern_the_worker_leaves_it_alone(news: JobsScheduled) -> None:
+    store = Counting()
+    bench = Bench(store)
+    await store.open()
+    bench.notifier = LocalNotifier()
+
+    @bench.job
+    async def work() -> None: ...
+
+    async with bench.working(poll_every=600):
+        await _settle_down(lambda: len(store.claims))
+        claims = len(store.claims)
+        await bench.notifier.publish([news])
+        await asyncio.sleep(0.02)
+        assert len(store.claims) == claims
+
+
+async def _settle_down(count: Callable[[], int]) -> None:
+    """Wait until an idle worker's polls have become rare."""
+    before = -1
+    while count() != before:
+        before = count()
+        await asyncio.sleep(0.25)
+
+
+async def test_a_retry_is_taken_when_it_falls_due_and_not_at_the_next_poll(bench: Bench) -> None:
+    runs: list[float] = []
+
+    @bench.job(retry=Fixed(0.15))
+    async def flaky() -> None:
+        runs.append(time.monotonic())
+        if len(runs) == 1:
+            raise ValueError
+
+    await bench.start(flaky.request())
+    async with bench.working(poll_every=600):
+        await bench.event(JobCompleted)
+    assert 0.14 < runs[1] - runs[0] < 1
+
+
+async def test_a_paused_queue_is_left_alone(bench: Bench) -> None:
+    @bench.job
+    async def work() -> None: ...
+
+    await bench.store.run(bench.store.pause, "default", True)
+    (job_id,) = await bench.start(work.request())
+    await bench.drain()
+    assert await bench.state(job_id) is JobState.PENDING
+    await bench.store.run(bench.store.pause, "default", False)
+    await bench.drain()
+    assert await bench.state(job_id) is JobState.COMPLETED

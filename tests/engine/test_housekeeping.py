@@ -1,0 +1,134 @@
+"""Reaping and maintenance, with time passed in."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
+from headway.domain.job import JobState, NewJob
+from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.domain.reading import ClaimOrder, QueueShare, WorkerRecord
+from headway.domain.settlement import Complete
+from headway.engine.announcing import Announcer
+from headway.engine.identity import new_id
+from headway.engine.maintenance import Maintenance
+from headway.engine.observing import Observers
+from headway.engine.reaper import Reaper
+from headway.engine.settings import Retention, WorkerSettings
+from headway.notifiers.local import LocalNotifier
+from headway.testing.clock import ManualClock
+from tests.engine.bench import Bench
+
+
+async def add(bench: Bench, clock: ManualClock, type_: str = "work", **facts: Any) -> str:
+    job = NewJob(id=new_id(), type=type_, input="{}", **facts)
+    await bench.store.run(bench.store.insert, [job], now=clock.now())
+    return job.id
+
+
+async def claim(bench: Bench, clock: ManualClock, type_: str = "work") -> list[str]:
+    order = ClaimOrder(
+        worker="dead",
+        token=new_id(),
+        lease_for=30,
+        queues=(QueueShare("default", 10),),
+        types=(type_,),
+        limit=10,
+    )
+    claimed = await bench.store.run(bench.store.claim, order, now=clock.now())
+    return [job.lease.token for job in claimed]
+
+
+async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
+    clock, notifier, heard = ManualClock(), LocalNotifier(), list[News]()
+    await notifier.subscribe(heard.append)
+    announcer = Announcer(bench.store, notifier, lambda _news, _seconds: None)
+    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, 1.0)
+    living = await add(bench, clock)
+    await claim(bench, clock)
+    clock.advance(29.999999)
+    assert await reaper.reap() == 0
+    clock.advance(0.000001)
+    dying = await add(bench, clock, max_losses=1)
+    assert await reaper.reap() == 1
+    await claim(bench, clock)
+    clock.advance(30)
+    assert await reaper.reap() == 2
+    assert {(event.job_id, event.dead) for event in bench.seen(JobReaped)} == {
+        (living, False),
+        (dying, True),
+    }
+    assert await bench.state(dying) is JobState.FAILED
+    assert (await bench.get(living)).losses == 2
+    await asyncio.sleep(0)
+    assert OwnershipLost(living, "lease_expired") in heard
+    assert SequenceEnded(dying) in heard
+    created = (await bench.get(living)).created_at
+    assert JobsScheduled("default", "work", 1, created) in heard
+    await notifier.close()
+
+
+async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
+    clock = ManualClock()
+    announcer = Announcer(bench.store, None, lambda _news, _seconds: None)
+    reapers = [
+        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, 1.0)
+        for n in range(8)
+    ]
+    for _ in range(10):
+        await add(bench, clock)
+    await claim(bench, clock)
+    clock.advance(31)
+    await asyncio.gather(*(reaper.reap() for reaper in reapers))
+    assert len(bench.seen(JobReaped)) == 10
+
+
+async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> None:
+    clock = ManualClock()
+    settings = WorkerSettings(retention=Retention(completed=timedelta(hours=1)))
+    maintenance = Maintenance(settings, bench.store, clock, Observers([bench]))
+    done = await add(bench, clock)
+    (token,) = await claim(bench, clock)
+    await bench.store.run(bench.store.settle, [Complete(done, token)], now=clock.now())
+    waiting = await add(bench, clock, "work")
+    await beat(bench, clock, "old", "work")
+    clock.advance(3599)
+    await beat(bench, clock, "new", "work")
+    await maintenance.maintain(asyncio.Event())
+    assert await bench.state(done) is JobState.COMPLETED
+    assert [worker.id for worker in await bench.store.run(bench.store.workers)] == ["new"]
+    clock.advance(2)
+    await maintenance.maintain(asyncio.Event())
+    assert await bench.store.run(bench.store.get, [done]) == [None]
+    assert await bench.state(waiting) is JobState.PENDING
+    assert [event.count for event in bench.seen(JobsPruned)] == [1]
+
+
+async def test_types_that_nobody_runs_are_pointed_out_now_and_then(bench: Bench) -> None:
+    clock = ManualClock()
+    settings = WorkerSettings(forget_workers_after=1e9)
+    maintenance = Maintenance(settings, bench.store, clock, Observers([bench]))
+    await add(bench, clock, "known")
+    await add(bench, clock, "unknown")
+    await beat(bench, clock, "me", "known")
+    for _ in range(100):
+        await maintenance.maintain(asyncio.Event())
+        clock.advance(60)
+    assert [event.types for event in bench.seen(TypesUnattended)] == [("unknown",)] * 2
+
+
+async def beat(bench: Bench, clock: ManualClock, worker: str, *types: str) -> None:
+    record = WorkerRecord(
+        id=worker,
+        host="here",
+        pid=1,
+        queues=("default",),
+        types=types,
+        concurrency=1,
+        running=0,
+        started_at=clock.now(),
+        seen_at=clock.now(),
+    )
+    await bench.store.run(bench.store.beat, record, now=clock.now())

@@ -1,0 +1,27 @@
+"""Every store keeps every promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headway.ports.store import Store
+from headway.testing.conformance import CASES, Case, cases_for, racing_pairs
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_store(store: Store, case: Case) -> None:
+    # No store of ours lacks a capability that a case asks for, so none is left out.
+    assert case in cases_for(store.capabilities)
+    await case.function(store)
+
+
+@pytest.mark.slow
+async def test_2000_racing_pairs(store: Store) -> None:
+    await racing_pairs(store, 2_000)
+
+
+def test_the_suite_is_large_and_its_names_are_unique() -> None:
+    assert len(CASES) >= 200
+    assert [name for name, count in Counter(case.name for case in CASES).items() if count > 1] == []
