@@ -97,7 +97,7 @@ def test_stock_is_kept_of_queues_whose_jobs_start_fast_only() -> None:
     assert lanes["slow"].ahead == 0
     assert asked(lanes) == ({"fast": 110, "slow": 10}, 110)
     lanes.measure(12.0)
-    assert lanes.ahead == 0, "nothing was started for a while"
+    assert lanes["fast"].ahead == 0, "nothing was started for a while"
 
 
 def test_stock_is_bounded_and_refilled_when_half_of_it_is_used() -> None:
@@ -105,7 +105,7 @@ def test_stock_is_bounded_and_refilled_when_half_of_it_is_used() -> None:
     lanes.measure(0.0)
     lanes["a"].started = 1_000_000
     lanes.measure(1.0)
-    assert lanes.ahead == MOST_AHEAD
+    assert lanes["a"].ahead == MOST_AHEAD
     for number in range(MOST_AHEAD // 2 + 1):
         lanes.put(execution(lanes, "a", number))
     assert asked(lanes) == ({}, 0)
@@ -118,7 +118,7 @@ def test_without_a_horizon_nothing_is_claimed_ahead() -> None:
     for second in range(3):
         lanes["a"].started = 100_000
         lanes.measure(float(second))
-    assert lanes.ahead == 0
+    assert lanes["a"].ahead == 0
 
 
 def test_weights_shuffle_the_order() -> None:
@@ -128,6 +128,23 @@ def test_weights_shuffle_the_order() -> None:
     )
     assert [share.name for share in lanes.shares(10)[0]] == ["b", "a"]
     assert [share.name for share in lanes.shares(10)[0]] == ["a", "b"]
+
+
+def test_a_full_stock_of_one_queue_does_not_hold_up_another() -> None:
+    lanes = make(WorkQueue("slow", limit=1), WorkQueue("fast"), concurrency=5)
+    for number in range(50):
+        lanes.put(execution(lanes, "slow", number))
+    assert lanes.take() is not None
+    assert lanes.take() is None
+    assert asked(lanes) == ({"fast": 4}, 4)
+
+
+def test_with_weights_what_was_claimed_first_starts_first() -> None:
+    lanes = make(WorkQueue("a", weight=1), WorkQueue("b", weight=1))
+    lanes.put(execution(lanes, "a", claimed_at=2.0))
+    lanes.put(execution(lanes, "b", claimed_at=1.0))
+    taken = [lanes.take(), lanes.take()]
+    assert [each and each.claimed.queue for each in taken] == ["b", "a"]
 
 
 def test_waiting_ones_can_be_taken_out_again() -> None:

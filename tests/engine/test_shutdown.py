@@ -9,9 +9,19 @@ import time
 import pytest
 
 from headway.domain.errors import ConfigurationError, JobInterrupted, StoreClosed
-from headway.domain.events import JobCompleted, JobReleased, WorkerStopped, WorkerStopping
+from headway.domain.events import (
+    JobCompleted,
+    JobReleased,
+    LeaseLost,
+    WorkerRecovered,
+    WorkerStopped,
+    WorkerStopping,
+    WorkerTroubled,
+)
 from headway.domain.job import JobState
 from headway.engine.context import Job
+from headway.notifiers.local import LocalNotifier
+from headway.ports.notifier import Disposer, Listener
 from tests.engine.bench import Bench
 
 
@@ -155,6 +165,80 @@ async def test_a_handler_in_a_thread_can_be_told_to_stop(bench: Bench) -> None:
     await running
     job = await bench.get(job_id)
     assert (job.state, job.attempts) == (JobState.PENDING, 0)
+
+
+async def test_a_handler_in_a_thread_that_ends_after_the_grace_time_is_completed(
+    bench: Bench,
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    @bench.job
+    def deaf() -> str:
+        begun.set()
+        go.wait()
+        return "done"
+
+    (job_id,) = await bench.start(deaf.request())
+    worker = bench.worker(grace=0)
+    running = asyncio.create_task(worker.run())
+    await asyncio.to_thread(begun.wait)
+    worker.request_stop()
+    await bench.event(WorkerStopping)
+    asyncio.get_running_loop().call_later(0.1, go.set)
+    await running
+    assert (await bench.get(job_id)).output == '"done"'
+
+
+async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.1)
+    begun, go = threading.Event(), threading.Event()
+
+    @bench.job
+    def hangs() -> None:
+        begun.set()
+        go.wait()
+
+    (job_id,) = await bench.start(hangs.request())
+    worker = bench.worker(grace=0)
+    running = asyncio.create_task(worker.run())
+    await asyncio.to_thread(begun.wait)
+    worker.request_stop()
+    try:
+        async with asyncio.timeout(5):
+            await running
+        job = await bench.get(job_id)
+        assert job.state is JobState.RUNNING, "its lease runs out, and only then it is free"
+        assert bench.seen(LeaseLost, job_id=job_id)
+    finally:
+        go.set()
+
+
+async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.02)
+
+    class Away(LocalNotifier):
+        tries = 0
+
+        async def subscribe(self, listener: Listener) -> Disposer:
+            self.tries += 1
+            if self.tries < 3:
+                raise ConnectionError("no news today")
+            return await super().subscribe(listener)
+
+    bench.notifier = Away()
+
+    @bench.job
+    async def work() -> None: ...
+
+    (job_id,) = await bench.start(work.request())
+    async with bench.working():
+        await bench.event(JobCompleted, job_id=job_id)
+        await bench.event(WorkerRecovered, part="notifier")
+    assert len(bench.seen(WorkerTroubled, part="notifier")) == 1
 
 
 async def test_start_and_stop_bear_repetition(bench: Bench) -> None:

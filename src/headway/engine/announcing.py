@@ -51,10 +51,9 @@ class Announcer:
                 self.due_in(queue, type_, (moment - datetime.now(UTC)).total_seconds())
 
     def stored(self, jobs: Iterable[NewJob]) -> None:
-        """New jobs were stored; those with blockers are announced when they are freed."""
+        """New jobs were stored. Some may be blocked; but then a hint does no harm."""
         for job in jobs:
-            if not job.blockers:
-                self.due_by(job.queue, job.type, job.schedule)
+            self.due_by(job.queue, job.type, job.schedule)
 
     def freed(self, jobs: Iterable[Freed]) -> None:
         for job in jobs:

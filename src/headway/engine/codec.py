@@ -113,7 +113,7 @@ class JsonCoder:
 
 def _find_problem(value: Any, path: str) -> tuple[str, str] | None:
     """The first place that holds a refused value, and why; `value` consists of builtins."""
-    kind: object = type(value)
+    kind = value.__class__
     if kind is float and not math.isfinite(value):
         return path, "NaN and infinity have no place in JSON; use None or a string"
     if kind is int and not _SMALLEST <= value <= _LARGEST:

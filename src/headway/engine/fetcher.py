@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import random
@@ -226,8 +225,7 @@ class Fetcher:
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         seconds = self._pause()
-        rested_at = math.inf if seconds is None else loop.time() + seconds
-        timer = None if seconds is None else loop.call_later(seconds, self._wake)
+        timer = None if seconds is None else loop.call_later(seconds, self._look_again)
         try:
             await self._waiter
         finally:
@@ -235,8 +233,6 @@ class Fetcher:
             if timer is not None:
                 timer.cancel()
         now = self._clock.monotonic()
-        if rested_at <= loop.time():
-            self._hungry = True
         while self._due_times and self._due_times[0] <= now:
             heapq.heappop(self._due_times)
             self._hungry = True
@@ -250,6 +246,10 @@ class Fetcher:
         if self._due_times:
             pause = min(pause, max(self._due_times[0] - self._clock.monotonic(), 0.0))
         return pause
+
+    def _look_again(self) -> None:
+        self._hungry = True
+        self._wake()
 
     def _concerns(self, news: JobsScheduled) -> bool:
         return news.queue in self._lanes and news.type in self._handlers

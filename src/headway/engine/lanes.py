@@ -51,7 +51,6 @@ class Lanes:
         self.concurrency = concurrency
         self.running = 0
         self.waiting = 0
-        self.ahead = 0
         self.lanes = [Lane(queue, concurrency) for queue in queues]
         self._by_name = {lane.name: lane for lane in self.lanes}
         self._weighted = any(lane.weight is not None for lane in self.lanes)
@@ -71,14 +70,15 @@ class Lanes:
 
     def take(self) -> Execution | None:
         """The next to start, if a slot is free for it; it counts as running from now on."""
-        if self.waiting and self.running < self.concurrency:
-            for lane in self.lanes:
-                if lane.waiting and lane.running < lane.limit:
-                    lane.running += 1
-                    lane.started += 1
-                    self.running += 1
-                    self.waiting -= 1
-                    return lane.waiting.popleft()
+        if not self.waiting or self.running >= self.concurrency:
+            return None
+        for lane in self._oldest_first() if self._weighted else self.lanes:
+            if lane.waiting and lane.running < lane.limit:
+                lane.running += 1
+                lane.started += 1
+                self.running += 1
+                self.waiting -= 1
+                return lane.waiting.popleft()
         return None
 
     def ended(self, execution: Execution) -> None:
@@ -114,30 +114,38 @@ class Lanes:
         if elapsed < 0.001:  # too short to tell
             return
         self._measured = now
-        self.ahead = 0
         newer = 1.0 - math.exp(-elapsed / self._horizon)
         for lane in self.lanes:
             lane.rate += (lane.started / elapsed - lane.rate) * newer
             lane.started = 0
             lane.ahead = min(int(lane.rate * self._horizon), MOST_AHEAD)
-            self.ahead += lane.ahead
 
     def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
         """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
-        for more than its own limit has room for. Nothing while the stocks are half full."""
-        if self.waiting > self.ahead // 2:
-            return (), 0
-        wanted = min(most, self.concurrency - self.running - self.waiting + self.ahead)
+        for more than its own limit has room for. None of a queue whose stock is half full."""
+        wanted = self.concurrency - self.running
+        for lane in self.lanes:
+            stock = lane.ahead - len(lane.waiting)
+            # What is beyond its stock will take slots, but only those that its limit leaves it.
+            wanted += stock if stock >= 0 else max(stock, lane.running - lane.limit)
+        wanted = min(most, wanted)
         if wanted <= 0:
             return (), 0
         shares: list[QueueShare] = []
         room = 0
         for lane in self._in_order():
             free = lane.limit - lane.running - len(lane.waiting) + lane.ahead
-            if free > 0:
+            if free > 0 and len(lane.waiting) <= lane.ahead // 2:
                 shares.append(QueueShare(lane.name, min(free, wanted)))
                 room += free
         return tuple(shares), min(wanted, room)
+
+    def _oldest_first(self) -> Iterable[Lane]:
+        """The lanes that have stock, the longest claimed first: so weights count for what is
+        started as they did for what was claimed."""
+        stocked = [lane for lane in self.lanes if lane.waiting]
+        stocked.sort(key=lambda lane: lane.waiting[0].claimed_at)
+        return stocked
 
     def _in_order(self) -> Iterable[Lane]:
         """The lanes in the order to ask them: as given, or shuffled by weight."""

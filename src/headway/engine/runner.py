@@ -23,7 +23,7 @@ from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
 from headway.engine.committer import Committer
 from headway.engine.context import Job, RescheduleAsked, decode_blockers, is_continuation
-from headway.engine.execution import SHUTDOWN, TIMEOUT, Execution
+from headway.engine.execution import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Execution
 from headway.engine.failing import HandlerFailed, describe
 from headway.engine.handler import Handler, Mode
 from headway.engine.isolation import EncodedOutput, Isolation
@@ -74,6 +74,8 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
+        self._left_behind = False
+        """A handler in a thread did not end when it was told to."""
         self._isolation = Isolation()
 
     @property
@@ -101,7 +103,7 @@ class Runner:
     async def close(self) -> None:
         """Let go of threads and processes; whatever still runs in them is left to itself."""
         if self._threads is not None:
-            self._threads.shutdown(wait=not self._tasks, cancel_futures=True)
+            self._threads.shutdown(wait=not self._left_behind, cancel_futures=True)
         await self._isolation.close()
 
     async def _run_plainly(self, execution: Execution, handler: Handler) -> None:
@@ -151,7 +153,8 @@ class Runner:
                 case Mode.LOOP:
                     call = partial(handler.function, *args, **kwargs)
                 case Mode.THREAD:
-                    call = partial(self._in_thread, partial(handler.function, *args, **kwargs))
+                    function = partial(handler.function, *args, **kwargs)
+                    call = partial(self._in_thread, execution, function)
                 case Mode.PROCESS:
                     call = partial(self._isolation.run, execution, handler)
             value = await wrap(self._middleware, job, call)()
@@ -209,9 +212,7 @@ class Runner:
         if execution.blockers is None:
             return _NO_BLOCKERS
         try:
-            return decode_blockers(
-                execution.blockers, handler.blocker_decoders, handler.any_number
-            )
+            return decode_blockers(execution.blockers, handler.blocker_decoders, handler.any_number)
         except Exception as error:
             raise _unreadable(error) from None
 
@@ -250,6 +251,7 @@ class Runner:
             await staging.begin()
         settled = await staging.commit(complete, blockers)
         execution.settlement = complete
+        execution.seconds = self._monotonic() - (execution.began or 0.0)
         self._committer.committed_elsewhere(execution, settled, blockers)
 
     async def _failed(self, execution: Execution, error: BaseException) -> None:
@@ -287,9 +289,10 @@ class Runner:
                 claimed, failure, Backoff(), recoverable=recoverable
             )
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this
-        waits for it to notice; only a second interruption leaves it behind."""
+        waits for it to notice. Who cancels a second time leaves it behind: then its job is not
+        given back, for it still runs, and its lease is left to run out."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, "headway-handler")
         context = copy_context()
@@ -299,8 +302,14 @@ class Runner:
         try:
             value, error = await asyncio.shield(work)
         except asyncio.CancelledError:
-            await asyncio.shield(work)
-            raise
+            try:
+                value, error = await asyncio.shield(work)
+            except asyncio.CancelledError:
+                execution.interruption = LEASE_EXPIRED
+                self._left_behind = True
+                raise
+            if not execution.interrupted:  # the user's own layers have cancelled it
+                raise
         if error is not None:
             raise error
         return value

@@ -20,7 +20,7 @@ from headway.engine.planning import with_stored_blockers
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
-LOCKED_LEASE = 24 * 3600.0
+LOCKED_LEASE = 3600.0
 """Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
 commit, which ends the lease, and a rollback takes it back: it only keeps a slow transaction, whose
 row lock already keeps everyone else away, from being refused for its own lateness."""
@@ -100,11 +100,16 @@ class Staging:
         """Open the completing transaction: lock the job and make sure that we still hold it."""
         execution, store = self._execution, self._desk.store
         manager = store.begin()
-        tx = await manager.__aenter__()
-        # From here on a renewal by the heartbeat would wait for our lock, and all others with it.
+        # A renewal that meets our lock would wait for it, and with it those of all other jobs; one
+        # that is under way must end before we lock anything it may be waiting for.
         execution.in_transaction = True
         try:
             await self._desk.heartbeat.pass_by()
+            tx = await manager.__aenter__()
+        except BaseException:
+            execution.in_transaction = False
+            raise
+        try:
             (verdict,) = await store.run_in(
                 tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
             )

@@ -38,8 +38,9 @@ from headway.engine.reaper import Reaper
 from headway.engine.runner import Runner
 from headway.engine.settings import WorkerSettings
 from headway.engine.staging import Desk
+from headway.engine.trouble import Trouble, sleep_unless
 from headway.ports.clock import Clock
-from headway.ports.notifier import Notifier
+from headway.ports.notifier import Disposer, Notifier
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 
@@ -129,8 +130,12 @@ class Worker:
             raise ConfigurationError(f"worker {self.id} is running already")
         self._task = asyncio.create_task(self.run(), name=f"headway worker {self.id}")
         await asyncio.sleep(0)  # so that a stop right now finds it begun
-        if self._shift is not None:
-            await self._shift.started.wait()
+        shift = self._shift
+        if shift is not None:
+            started = asyncio.create_task(shift.started.wait())
+            ends: set[asyncio.Future[Any]] = {started, self._task}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            started.cancel()
 
     async def stop(self) -> None:
         """Stop gracefully and return when all is done. Stopping twice, or before `start`, is fine;
@@ -138,8 +143,11 @@ class Worker:
         self.request_stop()
         task = self._task
         if task is not None:
-            await asyncio.shield(task)
-            self._task = None
+            try:
+                await asyncio.shield(task)
+            finally:
+                if task.done():
+                    self._task = None
 
 
 class _Shift:
@@ -205,6 +213,8 @@ class _Shift:
         self._dispatcher.connect(self._runner.start, self._fetcher.freed)
         self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_every)
         self._maintenance = Maintenance(settings, store, clock, observers)
+        self._listening = Trouble(worker, "notifier", observers)
+        self._unsubscribe: Disposer | None = None
         self.started = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -232,11 +242,12 @@ class _Shift:
 
     async def work(self) -> None:
         settings, observe = self._settings, self._observers.observe
-        deaf = None if self._notifier is None else await self._notifier.subscribe(self._hear)
+        await self._subscribe()
         self._heartbeat.start()
         names = tuple(lane.name for lane in self._lanes.lanes)
         observe(WorkerStarted(settings.worker_id, names, tuple(sorted(self._handlers))))
         background = [
+            asyncio.create_task(self._keep_subscribed(), name="headway subscriber"),
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
         ]
@@ -254,9 +265,26 @@ class _Shift:
                 self._leave(fetching, committing, background), name="headway worker leaves"
             )
             await _to_its_end(leaving, self._hurry)
-            if deaf is not None:
-                await deaf()
             observe(WorkerStopped(settings.worker_id))
+
+    async def _subscribe(self) -> float:
+        """Hear news if that can be; else the seconds to wait before trying again."""
+        if self._notifier is None:
+            return 0.0
+        try:
+            self._unsubscribe = await self._notifier.subscribe(self._hear)
+        except Exception as error:
+            return self._listening.began(error)
+        self._listening.over()
+        return 0.0
+
+    async def _keep_subscribed(self) -> None:
+        """Without news a worker polls; it goes on trying to hear some."""
+        pause = LAST_WAIT
+        while self._notifier is not None and self._unsubscribe is None:
+            if await sleep_unless(self._stopping, pause):
+                return
+            pause = await self._subscribe()
 
     async def _leave(
         self,
@@ -281,6 +309,9 @@ class _Shift:
         await asyncio.wait(background, timeout=LAST_WAIT)
         await self._heartbeat.stop()
         await self._runner.close()
+        if self._unsubscribe is not None:
+            with contextlib.suppress(Exception):
+                await self._unsubscribe()
         tasks: list[asyncio.Task[Any]] = [fetching, committing, *background]
         for task in tasks:
             task.cancel()

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
+from headway.domain.errors import ConfigurationError, StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities
 from headway.stores.memory.reading import Reading
@@ -47,6 +47,7 @@ class MemoryStore(RollCall, Settling, Tending, Reading):
     ) -> T:
         start = partial(operation, *args, **kwargs)
         ours = getattr(operation, "__self__", None) is self
+        await asyncio.sleep(0)  # let others run, as a store with a connection would
         while True:
             try:
                 return self._drive_verb(start) if ours else self._drive(None, start)
@@ -69,6 +70,7 @@ class MemoryStore(RollCall, Settling, Tending, Reading):
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         own = self._own(tx)
+        await asyncio.sleep(0)
         while True:
             try:
                 return self._drive(own, partial(operation, *args, **kwargs))
@@ -112,9 +114,5 @@ class MemoryStore(RollCall, Settling, Tending, Reading):
             raise ConfigurationError(
                 "the memory store runs only in transactions of its own (`async with store.begin()`)"
                 f", not in a {type(tx).__name__}"
-            )
-        if not tx.open or tx not in self._transactions:
-            raise StoreError(
-                "the transaction has ended, or belongs to another store; begin another one"
             )
         return tx

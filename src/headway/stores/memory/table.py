@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from headway.domain.errors import StoreClosed
+from headway.domain.errors import StoreClosed, StoreError
 from headway.domain.job import JobState
 from headway.ports.statement import Operation
 from headway.stores.memory.lanes import Lanes
@@ -49,6 +49,10 @@ class Table:
         with self._mutex:
             if not self._is_open:
                 raise StoreClosed(self.name)
+            if tx is not None and tx not in self._transactions:
+                raise StoreError(
+                    "the transaction has ended, or belongs to another store; begin another one"
+                )
             outer = self._tx, self._journal
             self._tx, self._journal = tx, None
             try:
@@ -88,7 +92,6 @@ class Table:
         with self._mutex:
             if not self._is_open:
                 raise StoreClosed(self.name)
-            tx.open = True
             self._transactions.add(tx)
 
     def _end_transaction(self, tx: MemoryTransaction, commit: bool) -> None:
@@ -98,7 +101,6 @@ class Table:
                 tx.data.apply()
             else:
                 self._roll_back(tx.journal)
-            tx.open = False
             self._transactions.discard(tx)
         tx.ended.set_result(None)
         if commit:

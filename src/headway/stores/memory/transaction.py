@@ -63,7 +63,6 @@ class MemoryTransaction(
         self.data = TransactionData(data)
         self.journal = Journal()
         self.callbacks: list[Callable[[], None]] = []
-        self.open = False
         self.ended: Future[None] = Future()
         self.waits_for: MemoryTransaction | None = None
 

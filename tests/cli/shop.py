@@ -1,0 +1,27 @@
+"""An app for the tests of the command; its database is named by the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from headway import Headway, Job
+
+app = Headway(os.environ["CLI_DSN"])
+
+
+@app.job
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+@app.job
+async def stay(job: Job, seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return f"{os.getpid()}:{job.lease.version}"
+
+
+@app.job(queue="slow")
+def block(seconds: float) -> None:
+    time.sleep(seconds)

@@ -1,0 +1,191 @@
+"""`headway worker` as a user runs it: real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Headway, JobState
+
+ROOT = Path(__file__).parents[2]
+
+
+class Shop:
+    """The database, and workers on it."""
+
+    def __init__(self, dsn: str) -> None:
+        self.environment = {**os.environ, "CLI_DSN": dsn}
+        self.app = Headway(dsn)
+        self._processes: list[subprocess.Popen[str]] = []
+
+        @self.app.job
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        @self.app.job
+        async def stay(seconds: float) -> str:
+            return ""
+
+        self.add, self.stay = add, stay
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "headway", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headway", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._processes.append(process)
+        return process
+
+    def wait_for(self, id: str, state: JobState) -> Any:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            record = self.app.sync.get(id)
+            if record.state is state:
+                return record
+            time.sleep(0.02)
+        raise AssertionError(f"job {id} is {record.state}, not {state}")
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+        self.app.sync.close()
+
+
+@pytest.fixture
+def shop(sqlite_path: Path) -> Iterator[Shop]:
+    shop = Shop(f"sqlite:///{sqlite_path}")
+    yield shop
+    shop.close()
+
+
+def test_drain_runs_what_is_there_and_exits(shop: Shop) -> None:
+    sequences = shop.app.sync.start_many([shop.add.request(n, 1) for n in range(10)])
+    done = shop.run("worker", "tests.cli.shop:app", "--drain")
+    assert done.returncode == 0, done.stderr
+    assert [sequence.result(timeout=0) for sequence in sequences] == list(range(1, 11))
+
+
+def test_the_environment_names_the_app_and_a_file_is_fine(shop: Shop) -> None:
+    shop.environment["HEADWAY_APP"] = "tests/cli/shop.py"
+    assert shop.run("worker", "--drain").returncode == 0
+
+
+def test_sigterm_lets_a_running_job_finish(shop: Shop) -> None:
+    worker = shop.spawn("worker", "tests.cli.shop:app")
+    job = shop.app.sync.start(shop.stay.request(1.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    record = shop.app.sync.get(job.id)
+    assert record.state is JobState.COMPLETED
+    assert record.attempts == 0
+
+
+def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
+    worker = shop.spawn("worker", "tests.cli.shop:app")
+    job = shop.app.sync.start(shop.stay.request(60.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.stderr is not None
+    while "SIGTERM" not in worker.stderr.readline():
+        pass
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait(30) == 0
+    record = shop.app.sync.get(job.id)
+    assert record.state is JobState.PENDING
+    assert (record.attempts, record.losses) == (0, 0)
+
+
+def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: Shop) -> None:
+    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    job = shop.app.sync.start(shop.stay.request(0.7))
+    shop.wait_for(job.id, JobState.RUNNING)
+    frozen.send_signal(signal.SIGSTOP)
+    other = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    done = shop.wait_for(job.id, JobState.COMPLETED)
+    assert done.output == f'"{other.pid}:2"'
+    assert done.losses == 1
+    frozen.send_signal(signal.SIGCONT)
+    frozen.send_signal(signal.SIGTERM)
+    assert frozen.wait(30) == 0
+    assert shop.app.sync.get(job.id) == done
+
+
+def test_processes_replaces_one_that_dies(shop: Shop) -> None:
+    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "2", "--lease", "1")
+    while len(workers := shop.app.sync.workers()) < 2:
+        time.sleep(0.05)
+    os.kill(workers[0].pid, signal.SIGKILL)
+    pids = {worker.pid for worker in workers}
+    while not ({worker.pid for worker in shop.app.sync.workers()} - pids):
+        time.sleep(0.05)
+    assert shop.app.sync.start(shop.add.request(1, 2)).result(timeout=30) == 3
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("worker", "no_such_module:app"), "there is no module 'no_such_module'"),
+        (("worker", "tests.cli.shop:nothing"), "no Headway app called 'nothing'"),
+        (("worker", "tests.cli.shop:app", "--queues", "a=x"), "is a number"),
+        (("worker", "tests.cli.shop:app", "--lease", "0"), "lease_for must be more than 0"),
+        (("worker", "redis://localhost"), "unknown scheme 'redis'"),
+        (("worker", "memory://"), "at least one job type"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    shop: Shop, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = shop.run(*arguments)
+    assert done.returncode in (1, 2)
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreachable_server_gets_one_sentence_without_its_password(shop: Shop) -> None:
+    shop.environment["CLI_DSN"] = "postgresql://me:topsecret@127.0.0.1:1/shop"
+    done = shop.run("worker", "tests.cli.shop:app")
+    assert done.returncode == 1
+    assert "cannot reach PostgreSQL database 'shop' at 127.0.0.1:1" in done.stderr
+    assert "topsecret" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_migrate(shop: Shop, postgres_url: str) -> None:
+    status = shop.run("migrate", "status", postgres_url)
+    assert (status.returncode, "missing" in status.stdout) == (1, True)
+    missing = shop.run("worker", postgres_url)
+    assert missing.returncode != 0
+    up = shop.run("migrate", "up", postgres_url)
+    assert (up.returncode, up.stdout) == (0, "applied 0001_initial\n")
+    assert shop.run("migrate", "up", postgres_url).stdout == ""
+    assert shop.run("migrate", "status", postgres_url).returncode == 0
+    sql = shop.run("migrate", "sql", postgres_url)
+    assert 'create table "headway".job' in sql.stdout
