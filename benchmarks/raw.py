@@ -15,6 +15,7 @@ import psycopg
 from psycopg import RawCursor
 from psycopg.types.string import TextLoader
 
+from headway.engine.identity import new_id
 from headway.ports.statement import Statement
 from headway.providers.batches import with_columns
 from headway.providers.sqlite3 import execute
@@ -72,8 +73,6 @@ def drain_sqlite(path: str, job_type: str, batch: int) -> tuple[int, float]:
 
 def insert_postgres(dsn: str, job_type: str, seconds: float) -> float:
     """One insert and commit at a time; how many per second."""
-    from headway.engine.identity import new_id
-
     sql = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
     text = '{"n":1,"text":"' + "x" * 100 + '"}'
     rest = (None, None, 0.0, job_type, "default", 0, 4, 5, None, None, None, None, None, 0,

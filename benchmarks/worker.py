@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=100)
     options = parser.parse_args()
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - it may not be installed
     except ModuleNotFoundError:
         run = asyncio.run
     else:

@@ -1,4 +1,4 @@
-"""A small shop: the job types that `make demo` runs. `headway worker examples/shop.py` runs them too.
+"""A small shop: what `make demo` runs. `headway worker examples/shop.py` runs it too.
 
 The file that SHOP_DB names holds the queue and the shop's own table.
 """

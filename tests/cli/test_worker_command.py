@@ -160,9 +160,7 @@ def test_processes_replaces_one_that_dies(shop: Shop) -> None:
         (("worker", "memory://"), "at least one job type"),
     ],
 )
-def test_mistakes_get_one_sentence(
-    shop: Shop, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_mistakes_get_one_sentence(shop: Shop, arguments: tuple[str, ...], sentence: str) -> None:
     done = shop.run(*arguments)
     assert done.returncode in (1, 2)
     assert sentence in done.stderr

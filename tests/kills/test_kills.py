@@ -63,7 +63,9 @@ class Postgres:
 
     def completions(self) -> list[Completion]:
         with psycopg.connect(self.dsn) as connection:
-            return connection.execute("select id::text, version, worker, output from seen").fetchall()
+            return connection.execute(
+                "select id::text, version, worker, output from seen"
+            ).fetchall()
 
     def left(self) -> int:
         with psycopg.connect(self.dsn) as connection:
@@ -155,7 +157,8 @@ async def start_jobs(database: Database) -> list[str]:
     database.watch()
     async with app:
         return [
-            sequence.id for sequence in await app.start_many([touch.request(n) for n in range(JOBS)])
+            sequence.id
+            for sequence in await app.start_many([touch.request(n) for n in range(JOBS)])
         ]
 
 

@@ -92,7 +92,7 @@ def _stop_on_signals(worker: Worker) -> None:
 def _run_loop(main: Coroutine[Any, Any, None]) -> None:
     """On uvloop when it is installed."""
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - it may not be installed
     except ModuleNotFoundError:
         asyncio.run(main)
     else:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import FrameType
 
 import click
 
@@ -60,7 +59,7 @@ def supervise(count: int) -> int:
     command = [sys.executable, "-m", "headway", *_without_processes(sys.argv[1:])]
     stopping = False
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(*_: object) -> None:
         nonlocal stopping
         stopping = True
         for child in children:

@@ -44,7 +44,7 @@ def _load(text: str) -> Headway:
         sys.path.insert(0, str(path.parent.resolve()))
         module_name = path.stem
     else:
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds strings
+        sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -45,5 +45,5 @@ class Fixed:
         if self.seconds < 0:
             raise InvalidOption("a retry delay must not be negative")
 
-    def delay(self, attempts: int) -> float:  # noqa: ARG002 - the protocol's parameter
+    def delay(self, attempts: int) -> float:
         return self.seconds

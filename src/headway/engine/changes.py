@@ -14,10 +14,11 @@ from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.engine.consequences import Consequences
 from headway.engine.planning import Succession, with_stored_blockers
-from headway.ports.statement import Operation
+from headway.ports.statement import Operation, reading
 from headway.ports.store import Inserted, Operations
 
 
+@reading
 def read_job(store: Operations, id: str) -> Operation[JobRecord]:
     (job,) = yield from store.get([id])
     if job is None:
@@ -25,6 +26,7 @@ def read_job(store: Operations, id: str) -> Operation[JobRecord]:
     return job
 
 
+@reading
 def current_jobs(
     store: Operations, ids: Sequence[str], *, lock: bool = False
 ) -> Operation[list[JobRecord]]:

@@ -16,7 +16,7 @@ from headway.domain.reading import (
     QueueRecord,
     WorkerRecord,
 )
-from headway.ports.statement import Operation, Row, Statement
+from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import Dialect, maybe_time, to_attempt, to_record, to_worker
 
 
@@ -26,12 +26,14 @@ class Reading:
     _dialect: Dialect
     _sql: Mapping[str, str]
 
+    @reading
     def get(self, ids: Sequence[str]) -> Operation[list[JobRecord | None]]:
         known = [id for id in ids if _is_id(id)]
         rows = yield Statement(self._sql["get"], (known,), alone=True)
         found = {record.id: record for record in self._records(rows)}
         return [found.get(id) for id in ids]
 
+    @reading
     def find(
         self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
     ) -> Operation[Page]:
@@ -55,6 +57,7 @@ class Reading:
         jobs = self._records(rows)
         return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else None)
 
+    @reading
     def counts(self) -> Operation[list[JobCount]]:
         rows = yield Statement(self._sql["counts"], alone=True)
         return [
@@ -62,24 +65,29 @@ class Reading:
             for queue, type, state, count, oldest in rows
         ]
 
+    @reading
     def attempts(self, job_id: str) -> Operation[list[AttemptRecord]]:
         if not _is_id(job_id):
             return []
         rows = yield Statement(self._sql["attempts"], (job_id,), alone=True)
         return [to_attempt(self._dialect, row) for row in rows]
 
+    @reading
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
         rows = yield Statement(self._sql["expired"], (self._dialect.now(now), limit), alone=True)
         return self._records(rows)
 
+    @reading
     def queues(self) -> Operation[list[QueueRecord]]:
         rows = yield Statement(self._sql["queues"], alone=True)
         return [QueueRecord(row[0], maybe_time(self._dialect, row[1])) for row in rows]
 
+    @reading
     def workers(self) -> Operation[list[WorkerRecord]]:
         rows = yield Statement(self._sql["workers"], alone=True)
         return [to_worker(self._dialect, row) for row in rows]
 
+    @reading
     def current(
         self, sequence_ids: Sequence[str], *, lock: bool = False
     ) -> Operation[list[JobRecord | None]]:
@@ -97,6 +105,7 @@ class Reading:
                 break
         return [found.get(id) for id in sequence_ids]
 
+    @reading
     def blocker_outputs(self, job_ids: Sequence[str]) -> Operation[dict[str, list[str | None]]]:
         rows = yield Statement(self._sql["blocker_outputs"], (list(job_ids),), alone=True)
         outputs: dict[str, list[str | None]] = {id: [] for id in job_ids}
@@ -104,6 +113,7 @@ class Reading:
             outputs[str(job_id)].append(output)
         return outputs
 
+    @reading
     def dependents(self, sequence_ids: Sequence[str]) -> Operation[list[JobRecord]]:
         known = [id for id in sequence_ids if _is_id(id)]
         rows = yield Statement(self._sql["dependents"], (known,), alone=True)

@@ -1,10 +1,11 @@
-"""The SQLite store: one file, one writer thread, a transaction of their own for handlers."""
+"""The SQLite store: one file, a thread that writes, one that reads, and handlers' transactions."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -19,14 +20,15 @@ from headway.domain.errors import (
 )
 from headway.domain.names import check_identifier
 from headway.ports.provider import AsyncProvider, SyncProvider
-from headway.ports.statement import Operation
+from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.sqlite3 import Sqlite3
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sql.joining import Joining
+from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
-from headway.stores.sqlite.writer import Writer, begin_immediate, retry_while_busy
+from headway.stores.sqlite.threads import ConnectionThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +66,8 @@ class SqliteStore(SqliteOperations, Joining):
         self._prefix = prefix
         self._busy_for = busy_for
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
-        self._writer: Writer | None = None
+        self._writer: ConnectionThread | None = None
+        self._reader: ConnectionThread | None = None
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
@@ -72,12 +75,17 @@ class SqliteStore(SqliteOperations, Joining):
     async def open(self) -> None:
         if self._writer is None:
             await asyncio.to_thread(self._check_schema)
-            self._writer = Writer(self._connect, self.name, self._busy_for)
+            self._writer, self._reader = (
+                ConnectionThread(self._connect, self.name, self._busy_for, writes=writes)
+                for writes in (True, False)
+            )
 
     async def close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            await asyncio.to_thread(writer.close)
+        threads = (self._writer, self._reader)
+        self._writer = self._reader = None
+        for thread in threads:
+            if thread is not None:
+                await asyncio.to_thread(thread.close)
 
     async def migrate(self) -> list[str]:
         return await asyncio.to_thread(self._migrate)
@@ -101,16 +109,20 @@ class SqliteStore(SqliteOperations, Joining):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        if self._writer is None:
-            raise StoreClosed(self.name)
-        return await asyncio.wrap_future(self._writer.submit(partial(operation, *args, **kwargs)))
+        return await asyncio.wrap_future(self._submit(operation, *args, **kwargs))
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        if self._writer is None:
+        return self._submit(operation, *args, **kwargs).result()
+
+    def _submit(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        thread = self._reader if only_reads(operation, kwargs.get("lock")) else self._writer
+        if thread is None:
             raise StoreClosed(self.name)
-        return self._writer.submit(partial(operation, *args, **kwargs)).result()
+        return thread.submit(partial(operation, *args, **kwargs))
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[sqlite3.Connection]:

@@ -1,0 +1,41 @@
+"""Waiting for SQLite's one write lock without starving anybody."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+
+from headway.domain.errors import StoreError
+
+
+def begin_immediate(connection: sqlite3.Connection, busy_for: float) -> None:
+    """Take the write lock. A deferred transaction that turns into a write fails at once, whatever
+    the busy timeout, so every writing transaction begins this way."""
+    retry_while_busy(lambda: connection.execute("begin immediate"), busy_for)
+
+
+def retry_while_busy(action: Callable[[], object], busy_for: float) -> None:
+    """Short pauses of random length: SQLite's own busy handler lets processes starve each other."""
+    deadline = time.monotonic() + busy_for
+    pause = 0.0005
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"the SQLite file was held by another writer for {busy_for:.0f} seconds; "
+                    "is a transaction left open in some other program?"
+                ) from error
+        else:
+            return
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.5, 0.01)
+
+
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

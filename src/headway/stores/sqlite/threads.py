@@ -1,0 +1,137 @@
+"""Threads that own a connection each: one writes, one reads.
+
+A thread hop costs more than an insert, and a commit more than a hop, so whatever has queued up
+while a transaction was under way goes into the next one. Each operation has a savepoint: one that
+fails leaves nothing, and harms no other. Callers hear back after the commit, never before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from headway.domain.errors import StoreClosed
+from headway.ports.statement import Operation
+from headway.providers.sqlite3 import execute
+from headway.stores.sql.driving import drive_sync
+from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
+
+T = TypeVar("T")
+Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
+
+MOST_AT_ONCE = 64
+"""Operations per transaction: bounds how long other processes wait for the write lock."""
+
+
+class ConnectionThread:
+    """Runs operations on one connection in one thread. `submit` is safe from any thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        store: str,
+        busy_for: float,
+        *,
+        writes: bool,
+    ) -> None:
+        self._connect = connect
+        self._store = store
+        self._busy_for = busy_for
+        self._writes = writes
+        self._queue: deque[Work] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        name = f"headway-sqlite-{'writer' if writes else 'reader'}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, make: Callable[[], Operation[T]]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._wake:
+            if self._closing:
+                raise StoreClosed(self._store)
+            self._queue.append((make, future))
+            self._wake.notify()
+        return future
+
+    def close(self) -> None:
+        """Let what is queued end; returns when the thread has."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        try:
+            while batch := self._next_batch():
+                try:
+                    if connection is None:
+                        connection = self._connect()
+                    answers = self._run_batch(connection, batch)
+                except Exception as error:
+                    for _, future in batch:
+                        _answer(future, None, error)
+                else:
+                    for future, answer, failure in answers:
+                        _answer(future, answer, failure)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _next_batch(self) -> list[Work]:
+        with self._wake:
+            while not self._queue and not self._closing:
+                self._wake.wait()
+            count = min(len(self._queue), MOST_AT_ONCE)
+            return [self._queue.popleft() for _ in range(count)]
+
+    def _run_batch(
+        self, connection: sqlite3.Connection, batch: list[Work]
+    ) -> list[tuple[Future[Any], Any, Exception | None]]:
+        """All operations in one transaction; what it raises is the end of all of them."""
+        answers: list[tuple[Future[Any], Any, Exception | None]] = []
+        try:
+            if self._writes:
+                begin_immediate(connection, self._busy_for)
+            else:
+                retry_while_busy(lambda: connection.execute("begin"), self._busy_for)
+            for make, future in batch:
+                try:
+                    answers.append((future, _run_one(connection, make), None))
+                except Exception as error:
+                    if not connection.in_transaction:  # the database gave up on all of it
+                        raise
+                    answers.append((future, None, error))
+            retry_while_busy(lambda: connection.execute("commit"), self._busy_for)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+        return answers
+
+
+def _run_one(connection: sqlite3.Connection, make: Callable[[], Operation[T]]) -> T:
+    connection.execute("savepoint one")
+    try:
+        answer = drive_sync(make(), lambda statement: execute(connection, statement))
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback to one")
+            connection.execute("release one")
+        raise
+    connection.execute("release one")
+    return answer
+
+
+def _answer(future: Future[Any], answer: Any, error: Exception | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return  # nobody waits for it any more
+    if error is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(error)
