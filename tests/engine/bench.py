@@ -120,5 +120,5 @@ def types_of(events: Sequence[Event]) -> list[str]:
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what gives no signal, because another thread or process does it."""
     async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110 - see above
+        while not await condition():
             await asyncio.sleep(0.005)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.domain.errors import InvalidRequest, JobInterrupted
+from headway.domain.errors import ConfigurationError, InvalidRequest, JobInterrupted
 from headway.domain.events import JobCompleted, LeaseLost
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
@@ -231,6 +231,13 @@ async def test_an_atomic_handler_has_no_other_transactions(bench: Bench, verb: s
     (job_id,) = await bench.start(move.request())
     await bench.drain()
     assert "an atomic handler runs in one transaction" in await error_of(bench, job_id)
+
+
+async def test_only_async_handlers_can_be_atomic(bench: Bench) -> None:
+    with pytest.raises(ConfigurationError, match="'move' cannot be atomic"):
+
+        @bench.job(atomic=True)
+        def move() -> None: ...
 
 
 async def test_handlers_in_threads_have_no_transactions(bench: Bench) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headway.domain.errors import ConfigurationError
 from headway.domain.retry import RetryPolicy
 
 
@@ -46,6 +47,11 @@ class Handler:
     handler in `isolated`."""
 
     def __post_init__(self) -> None:
+        if self.atomic and self.mode is not Mode.LOOP:
+            raise ConfigurationError(
+                f"job type {self.type!r} cannot be atomic: its transaction lives on the event loop,"
+                " so its handler must be `async def` and not isolated"
+            )
         if self.mode is Mode.PROCESS and self.reference is not None:
             isolated[self.reference] = self
 

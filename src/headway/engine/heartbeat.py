@@ -36,6 +36,8 @@ FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""
 MARGIN = 0.05
 """The part of a lease that is given up in doubt, so that a handler stops before another starts."""
+PASSING = 0.2
+"""Seconds that a transaction lets a renewal go first."""
 STUCK = 5.0
 """Seconds that a store's answer is waited for when the worker stops."""
 
@@ -101,14 +103,14 @@ class Heartbeat:
         self._wake.set()
 
     async def pass_by(self) -> None:
-        """Wait until no renewal is under way. One that begins later leaves alone what is
-        `in_transaction` by then."""
+        """Let a renewal that is under way end. One that begins later leaves alone what is
+        `in_transaction` by then. Not for long: on SQLite it may itself wait for the caller."""
         with self._lock:
             if not self._renewing:
                 return
             passed = asyncio.get_running_loop().create_future()
             self._passing_by.append(passed)
-        await passed
+        await asyncio.wait({passed}, timeout=PASSING)
 
     def _look(self) -> None:
         """On the loop: interrupt what may have been lost because nobody renewed it in time."""

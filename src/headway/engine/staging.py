@@ -100,16 +100,11 @@ class Staging:
         """Open the completing transaction: lock the job and make sure that we still hold it."""
         execution, store = self._execution, self._desk.store
         manager = store.begin()
-        # A renewal that meets our lock would wait for it, and with it those of all other jobs; one
-        # that is under way must end before we lock anything it may be waiting for.
+        tx = await manager.__aenter__()
+        # A renewal that meets our lock would wait for it, and with it those of all other jobs.
         execution.in_transaction = True
         try:
             await self._desk.heartbeat.pass_by()
-            tx = await manager.__aenter__()
-        except BaseException:
-            execution.in_transaction = False
-            raise
-        try:
             (verdict,) = await store.run_in(
                 tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
             )

@@ -18,7 +18,8 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 
     `rows`, if given, holds one tuple per item of a batch: a store whose SQL takes arrays gets the
     columns of them before `params`, one whose SQL takes JSON gets them as one parameter. `alone`
-    says that the statement is atomic by itself and needs no transaction around it.
+    says that the statement is all that its verb does, or that it only reads: when the verb is run
+    by itself, it needs no transaction around it.
     """
 
     sql: str

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from headway.domain.errors import ConfigurationError, StoreClosed
 from headway.ports.statement import Operation
-from headway.ports.store import Capabilities
+from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.reading import Reading
 from headway.stores.memory.rollcall import RollCall
 from headway.stores.memory.settling import Settling
@@ -41,6 +41,12 @@ class MemoryStore(RollCall, Settling, Tending, Reading):
 
     async def migrate(self) -> list[str]:
         return []
+
+    async def migration_status(self) -> list[MigrationStatus]:
+        return []
+
+    def migration_script(self) -> str:
+        return ""
 
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs

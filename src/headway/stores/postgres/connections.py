@@ -103,15 +103,17 @@ def _arguments(*, autocommit: bool) -> dict[str, Any]:
 
 class AsyncRunner:
     """Runs an operation's statements on one of the store's connections; begins a transaction
-    before the first statement that needs one."""
+    before the first statement that needs one. `is_verb`: the operation is one of the store's own,
+    so what it says to be atomic by itself needs none; a flow made of several always does."""
 
-    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+    def __init__(self, connection: AsyncConnection[TupleRow], *, is_verb: bool) -> None:
         self._connection = connection
+        self._is_verb = is_verb
         self._cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         self._began = False
 
     async def execute(self, statement: Statement) -> Sequence[Row]:
-        if not (statement.alone or self._began):
+        if not self._began and not (statement.alone and self._is_verb):
             await self._connection.execute("begin")
             self._began = True
         await self._cursor.execute(statement.sql.encode(), with_columns(statement))
@@ -125,13 +127,14 @@ class AsyncRunner:
 class BlockingRunner:
     """The same without an event loop."""
 
-    def __init__(self, connection: Connection[TupleRow]) -> None:
+    def __init__(self, connection: Connection[TupleRow], *, is_verb: bool) -> None:
         self._connection = connection
+        self._is_verb = is_verb
         self._cursor = RawCursor(connection, row_factory=tuple_row)
         self._began = False
 
     def execute(self, statement: Statement) -> Sequence[Row]:
-        if not (statement.alone or self._began):
+        if not self._began and not (statement.alone and self._is_verb):
             self._connection.execute("begin")
             self._began = True
         self._cursor.execute(statement.sql.encode(), with_columns(statement))

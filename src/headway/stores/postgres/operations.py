@@ -12,6 +12,7 @@ from headway.domain.lease import Lease, check_lease_for
 from headway.domain.reading import ClaimOrder, PruneRule
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.postgres.lanes import Lanes
+from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
 from headway.stores.sql.managing import Managing
 
@@ -117,6 +118,12 @@ class PostgresOperations(Managing):
 
 
 def _to_claimed(rows: Sequence[Row], token: str) -> list[ClaimedJob]:
+    if rows and type(rows[0][0]) is not str:  # on a connection that is not ours
+        ids = (0, 14, 16, 17)
+        rows = [
+            [maybe_id(value) if place in ids else value for place, value in enumerate(row)]
+            for row in rows
+        ]
     return [
         ClaimedJob(
             id=row[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -19,7 +19,7 @@ from headway.domain.errors import (
 )
 from headway.domain.names import check_identifier
 from headway.ports.provider import AsyncProvider, SyncProvider
-from headway.ports.statement import Operation
+from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
@@ -128,7 +128,7 @@ class PostgresStore(PostgresOperations, Joining):
             if self._own is None:
                 raise StoreClosed(self.name)
             async with self._own.connection() as connection:
-                runner = AsyncRunner(connection)
+                runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
                 answer = await drive(operation(*args, **kwargs), runner.execute)
                 await runner.end()
                 return answer
@@ -145,7 +145,7 @@ class PostgresStore(PostgresOperations, Joining):
             if self._blocking is None:
                 raise StoreClosed(self.name)
             with self._blocking.connection() as connection:
-                runner = BlockingRunner(connection)
+                runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
                 answer = drive_sync(operation(*args, **kwargs), runner.execute)
                 runner.end()
                 return answer
@@ -161,6 +161,9 @@ class PostgresStore(PostgresOperations, Joining):
             raise StoreClosed(self.name)
         async with self._guests.connection() as connection, connection.transaction():
             yield connection
+
+    def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
+        return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
 
     async def _connect(self) -> AsyncConnection[TupleRow]:
         try:

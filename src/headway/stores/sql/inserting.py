@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from headway.domain.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.domain.job import JobState, NewJob
@@ -39,12 +41,15 @@ class Inserting(Reading):
             twin = earlier.get(key)
             if twin is None or twin.id == job.dedup_except:
                 twin = yield from self._by_key(job, now)
-            if twin is None:
+            if twin is None or twin.id == job.id:  # its own: an earlier try whose answer was lost
                 earlier[key] = Inserted(job.id, datetime.min.replace(tzinfo=UTC))
             else:
                 answers[job.id] = twin
+        twins = {job_id: twin.id for job_id, twin in answers.items()}
         wanted = [
-            job for job in jobs if job.id not in answers and not _belongs_to(job, answers.keys())
+            _waiting_for(job, twins)
+            for job in jobs
+            if job.id not in answers and not _belongs_to(job, answers.keys())
         ]
         stored = yield from self._store(wanted, (), now)
         given: list[Inserted] = []
@@ -244,6 +249,15 @@ class Inserting(Reading):
                     f"job {job.id} ({job.type}) would wait for itself: one of its blockers waits "
                     f"for its own sequence {job.sequence_id}"
                 )
+
+
+def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
+    """The job, waiting for the sequences that exist where its blockers were deduplicated."""
+    if twins.keys().isdisjoint(job.blockers):
+        return job
+    return msgspec.structs.replace(
+        job, blockers=tuple(twins.get(blocker, blocker) for blocker in job.blockers)
+    )
 
 
 def _belongs_to(job: NewJob, ids: Collection[str]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headway.domain.errors import StoreError
 
@@ -17,7 +18,19 @@ def begin_immediate(connection: sqlite3.Connection, busy_for: float) -> None:
 
 
 def retry_while_busy(action: Callable[[], object], busy_for: float) -> None:
-    """Short pauses of random length: SQLite's own busy handler lets processes starve each other."""
+    for pause in _tries(action, busy_for):
+        time.sleep(pause)
+
+
+async def wait_while_busy(action: Callable[[], object], busy_for: float) -> None:
+    """The same, for an action that does not take long, without blocking the event loop."""
+    for pause in _tries(action, busy_for):
+        await asyncio.sleep(pause)
+
+
+def _tries(action: Callable[[], object], busy_for: float) -> Iterator[float]:
+    """The pauses to make between tries, until one succeeds. They are short and of random length:
+    SQLite's own busy handler lets processes starve each other."""
     deadline = time.monotonic() + busy_for
     pause = 0.0005
     while True:
@@ -33,7 +46,7 @@ def retry_while_busy(action: Callable[[], object], busy_for: float) -> None:
                 ) from error
         else:
             return
-        time.sleep(pause * random.uniform(0.5, 1.5))
+        yield pause * random.uniform(0.5, 1.5)
         pause = min(pause * 1.5, 0.01)
 
 

@@ -26,7 +26,7 @@ from headway.providers.sqlite3 import Sqlite3
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sql.joining import Joining
-from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
+from headway.stores.sqlite.busy import begin_immediate, retry_while_busy, wait_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
 from headway.stores.sqlite.threads import ConnectionThread
 
@@ -131,7 +131,8 @@ class SqliteStore(SqliteOperations, Joining):
             raise StoreClosed(self.name)
         connection = await asyncio.to_thread(self._connect)
         try:
-            await asyncio.to_thread(begin_immediate, connection, self._busy_for)
+            # Waiting in threads would use them all up, and leave none for whoever is to commit.
+            await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
             try:
                 yield connection
             except BaseException:

@@ -13,12 +13,12 @@ with victim as (
             select from /*headway*/job later
             where later.sequence_id = j.sequence_id and later.step > j.step and later.step > 0
         )
-        and not (j.awaited and exists (
+        and not exists (
             select from /*headway*/job_blocker b
             join /*headway*/job waiting on waiting.id = b.job_id
             where b.blocker_id = j.sequence_id
                 and waiting.state in ('blocked', 'pending', 'running')
-        ))
+        )
     order by j.finished_at
     limit $8::int
     for update of j skip locked

@@ -11,11 +11,11 @@ where j.finished_at < ?2 - cast(round(?3 * 1000000) as integer)
         select 1 from /*headway*/job later
         where later.sequence_id = j.sequence_id and later.step > j.step and later.step > 0
     )
-    and not (j.awaited and exists (
+    and not exists (
         select 1 from /*headway*/job_blocker b
         join /*headway*/job waiting on waiting.id = b.job_id
         where b.blocker_id = j.sequence_id
             and waiting.state in ('blocked', 'pending', 'running')
-    ))
+    )
 order by j.finished_at
 limit ?8
