@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway import Headway, JobState
+from headway import Headway, JobRecord, JobState
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,14 +57,12 @@ class Shop:
         self._processes.append(process)
         return process
 
-    def wait_for(self, id: str, state: JobState) -> Any:
+    def wait_for(self, id: str, state: JobState) -> JobRecord:
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            record = self.app.sync.get(id)
-            if record.state is state:
-                return record
+        while (record := self.app.sync.get(id)).state is not state:
+            assert time.monotonic() < deadline, f"job {id} is {record.state}, not {state}"
             time.sleep(0.02)
-        raise AssertionError(f"job {id} is {record.state}, not {state}")
+        return record
 
     def close(self) -> None:
         for process in self._processes:

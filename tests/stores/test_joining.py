@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.job import NewJob
@@ -65,13 +66,13 @@ async def test_psycopg_async(postgres: PostgresStore, postgres_url: str) -> None
 
 
 async def test_psycopg_async_savepoint(postgres: PostgresStore, postgres_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        async with connection.transaction():
-            await postgres.run_in(connection, postgres.insert, [new_job()])
-            with pytest.raises(Rollback):
-                async with connection.transaction():
-                    await postgres.run_in(connection, postgres.insert, [new_job()])
-                    raise Rollback
+    opened = await psycopg.AsyncConnection.connect(postgres_url)
+    async with opened as connection, connection.transaction():
+        await postgres.run_in(connection, postgres.insert, [new_job()])
+        with pytest.raises(Rollback):
+            async with connection.transaction():
+                await postgres.run_in(connection, postgres.insert, [new_job()])
+                raise Rollback
     assert await stored(postgres) == 1
 
 
@@ -88,7 +89,7 @@ async def test_psycopg_sync(postgres: PostgresStore, postgres_url: str) -> None:
 async def test_the_users_settings_are_left_alone(
     postgres: PostgresStore, postgres_url: str
 ) -> None:
-    with psycopg.connect(postgres_url, row_factory=psycopg.rows.dict_row) as connection:
+    with psycopg.connect(postgres_url, row_factory=dict_row) as connection:
         asked = "select current_setting('enable_seqscan') a, current_setting('timezone') b"
         connection.execute("set timezone = 'Asia/Tokyo'")
         before = connection.execute(asked).fetchone()
@@ -119,9 +120,12 @@ async def test_asyncpg(postgres: PostgresStore, postgres_url: str) -> None:
 
 
 async def test_asyncpg_pool_connection(postgres: PostgresStore, postgres_url: str) -> None:
-    async with asyncpg.create_pool(postgres_url, min_size=1, max_size=1) as pool:
-        async with pool.acquire() as connection, connection.transaction():
-            await postgres.run_in(connection, postgres.insert, [new_job()])
+    async with (
+        asyncpg.create_pool(postgres_url, min_size=1, max_size=1) as pool,
+        pool.acquire() as connection,
+        connection.transaction(),
+    ):
+        await postgres.run_in(connection, postgres.insert, [new_job()])
     assert await stored(postgres) == 1
 
 

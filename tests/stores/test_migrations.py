@@ -23,6 +23,7 @@ from headway.domain.job import NewJob
 from headway.engine.identity import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
+from headway.stores.sql.files import Migration
 from headway.stores.sqlite import SqliteStore
 
 
@@ -108,9 +109,7 @@ async def test_an_older_schema_names_the_command(postgres_url: str, sqlite_path:
     for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
         await store.migrate()
         newest = (await store.migration_status())[-1].version
-        store._migrations.append(  # pyright: ignore[reportPrivateUsage] - a later release
-            type(store._migrations[0])(newest + 1, "later", "select 1")  # pyright: ignore[reportPrivateUsage]
-        )
+        store._migrations.append(Migration(newest + 1, "later", "select 1"))  # a later release
         with pytest.raises(SchemaOutdated, match=r"needs .*headway migrate up"):
             await store.open()
 
