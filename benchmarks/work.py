@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from headway import Headway
+from headway import Continuation, Headway, Job
 
 TEXT = "x" * 100
 
@@ -21,5 +21,10 @@ class Work:
         async def clocked(sent: float) -> float:
             return time.monotonic() - sent
 
+        @self.app.job
+        async def step(job: Job, left: int, text: str) -> Continuation[None] | None:
+            return job.continue_with(step.request(left - 1, text)) if left else None
+
         self.noop = noop
+        self.step = step
         self.clocked = clocked

@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
-import pytest
 
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.connections import SETTINGS
@@ -44,48 +43,57 @@ async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None
 
 
 def test_both_stores_know_the_same_verbs() -> None:
-    only_postgres = {"lanes", "lock_keys", "forget_keys", "prune", "delete"}
+    only_postgres = {
+        "lanes",
+        "lock_keys",
+        "forget_keys",
+        "prune",
+        "delete",
+        "complete_continued",
+    }
     only_sqlite = {
         "prunable",
         "delete_sequences",
         "delete_trees",
         "delete_attempts",
         "delete_blockers",
+        "insert_following",
     }
     assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite
 
 
-@pytest.mark.parametrize("rows", [0, 1_000_000])
-async def test_the_claim_reads_the_index_in_order(postgres_url: str, rows: int) -> None:
-    await PostgresStore(postgres_url).migrate()
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        _fill(connection, rows)
-        plan = _explain(
-            connection,
-            "claim",
-            """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[],
-            array[100], null, 30, gen_random_uuid(), 'w', array['t'], 100""",
-        )
-    assert "Index Scan using job_pending" in plan
-    assert "Tid Scan" in plan
-    assert "Seq Scan" not in plan
-    assert "Sort" not in plan
+LANE = """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[], array[100],
+    null, 30, gen_random_uuid(), 'w', array['t'], 100"""
+IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
+DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], array_fill(null::text, array[100]), null"
 
 
-@pytest.mark.parametrize("rows", [0, 1_000_000])
-async def test_completions_find_their_rows_by_id(postgres_url: str, rows: int) -> None:
+async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
+    """Prepared while the table is empty, used when it holds a million rows."""
     await PostgresStore(postgres_url).migrate()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        _fill(connection, rows)
-        ids = ", ".join(f"'{uuid4()}'" for _ in range(100))
-        plan = _explain(
-            connection,
-            "complete",
-            f"""array[{ids}]::uuid[], array[{ids}]::uuid[],
-            array_fill(null::text, array[100]), null""",
-        )
-    assert "Index Scan using job_pkey" in plan
-    assert "Seq Scan on job" not in plan
+        connection.execute(SETTINGS)
+        for name in ("claim", "complete", "lanes", "extend", "expired"):
+            connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
+        for rows in (0, 1_000_000):
+            _fill(connection, rows)
+            claim = _explain(connection, f"claim({LANE})")
+            assert "Index Scan using job_pending" in claim
+            assert "Tid Scan" in claim
+            assert "Sort" not in claim
+            complete = _explain(connection, f"complete({DONE})")
+            assert "Index Scan using job_pkey" in complete
+            extend = _explain(
+                connection, f"extend(array[{IDS}]::uuid[], array[{IDS}]::uuid[], null, 30)"
+            )
+            assert "Index Scan using job_pkey" in extend
+            lanes = _explain(connection, "lanes(array['default'])")
+            assert "job_pending" in lanes
+            expired = _explain(connection, "expired(null, 100)")
+            assert "Index Scan using job_running" in expired
+            for plan in (claim, complete, extend, lanes, expired):
+                assert "Seq Scan on job" not in plan
+                assert "Bitmap" not in plan
 
 
 def _fill(connection: psycopg.Connection, rows: int) -> None:
@@ -106,8 +114,6 @@ def _fill(connection: psycopg.Connection, rows: int) -> None:
     connection.execute("vacuum analyze headway.job")
 
 
-def _explain(connection: psycopg.Connection, name: str, arguments: str) -> str:
-    connection.execute(SETTINGS)
-    connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
-    rows = connection.execute(f"explain execute {name}({arguments})".encode()).fetchall()
+def _explain(connection: psycopg.Connection, call: str) -> str:
+    rows = connection.execute(f"explain execute {call}".encode()).fetchall()
     return "\n".join(row[0] for row in rows)

@@ -26,6 +26,8 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     params: tuple[Any, ...] = ()
     rows: Sequence[tuple[Any, ...]] | None = None
     alone: bool = False
+    varied: bool = False
+    """The best plan depends on the parameters, so it is not kept."""
 
 
 Operation = Generator[Any, Any, T]

@@ -10,6 +10,7 @@ from typing import Any
 from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Lease, check_lease_for
 from headway.domain.reading import ClaimOrder, PruneRule
+from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.sql.dialect import maybe_id
@@ -96,6 +97,7 @@ class PostgresOperations(Managing):
                 limit,
             ),
             alone=True,
+            varied=True,
         )
         gone: int = rows[0][0]
         if gone:
@@ -108,6 +110,26 @@ class PostgresOperations(Managing):
 
     def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
         yield Statement(self._sql["lock_keys"], (now,), keys)
+
+    def _complete_continued(
+        self,
+        kind: tuple[Any, ...],
+        completions: Sequence[tuple[Complete, NewJob]],
+        present: Any,
+        applied: set[str],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        rows = yield Statement(
+            self._sql["complete_continued"],
+            (present, *kind),
+            [
+                (done.job_id, done.token, done.output, *self._own_part(successor))
+                for done, successor in completions
+            ],
+            alone=alone,
+        )
+        applied.update(str(row[0]) for row in rows)
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
         return row[0], self._dialect.time(row[1])

@@ -204,6 +204,34 @@ class Inserting(Reading):
             job.trace,
         )
 
+    def _kind(self, job: NewJob) -> tuple[Any, ...]:
+        """What jobs that continue sequences can have in common, as parameters."""
+        at, delay = self._when(job.schedule)
+        return (
+            at,
+            delay or 0.0,
+            job.type,
+            job.queue,
+            job.priority,
+            job.max_attempts,
+            job.max_losses,
+            job.timeout,
+            job.dedup_key,
+        )
+
+    def _own_part(self, job: NewJob) -> tuple[Any, ...]:
+        """And what each of them has for itself."""
+        return (
+            job.id,
+            job.input,
+            job.sequence_id,
+            None if job.sequence_type == job.type else job.sequence_type,
+            job.root_id,
+            job.origin_id,
+            job.step,
+            job.trace,
+        )
+
     def _when(self, schedule: At | After) -> tuple[Any, float | None]:
         """A schedule as two parameters: a moment, or a delay in seconds."""
         match schedule:

@@ -53,6 +53,7 @@ class Reading:
                 limit + 1,
             ),
             alone=True,
+            varied=True,
         )
         jobs = self._records(rows)
         return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else None)

@@ -76,15 +76,19 @@ class Settling(Inserting):
         self, settlements: Sequence[Settlement], now: datetime | None
     ) -> Operation[Settled]:
         plain: list[Complete] = []
-        continued: list[Complete] = []
+        special: list[Complete] = []
+        continued: dict[tuple[Any, ...], list[tuple[Complete, NewJob]]] = {}
         others: list[Retry | Fail | Release | Reschedule | Lose] = []
         for settlement in settlements:
             if not isinstance(settlement, Complete):
                 others.append(settlement)
-            elif settlement.successor is None:
+            elif (successor := settlement.successor) is None:
                 plain.append(settlement)
+            elif successor.blockers or successor.id_given:
+                special.append(settlement)
             else:
-                continued.append(settlement)
+                kind = self._kind(successor)
+                continued.setdefault(kind, []).append((settlement, successor))
         applied: set[str] = set()
         freed: list[Freed] = []
         present = self._dialect.now(now)
@@ -98,7 +102,10 @@ class Settling(Inserting):
             if len(rows) == len(settlements):
                 return Settled([Verdict.APPLIED] * len(rows))
             applied.update(str(row[0]) for row in rows)
-        left = [done for done in plain if done.job_id not in applied] + continued
+        for kind, alike in continued.items():
+            alone = len(alike) == len(settlements)
+            yield from self._complete_continued(kind, alike, present, applied, alone=alone)
+        left = [done for done in plain if done.job_id not in applied] + special
         if left:
             freed = yield from self._complete_awaited(left, present, now, applied)
         if others:
@@ -111,6 +118,19 @@ class Settling(Inserting):
             one.job_id: _refused(judge(one, *leases[one.job_id], moment)) for one in refused
         }
         return Settled([verdicts.get(one.job_id, Verdict.APPLIED) for one in settlements], freed)
+
+    def _complete_continued(
+        self,
+        kind: tuple[Any, ...],
+        completions: Sequence[tuple[Complete, NewJob]],
+        present: Any,
+        applied: set[str],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        """Complete jobs that are continued by others of one kind, and store those. `alone`: there
+        is nothing else to settle."""
+        raise NotImplementedError
 
     def _complete_awaited(
         self,

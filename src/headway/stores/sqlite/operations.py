@@ -12,6 +12,7 @@ from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Lease, check_lease_for
 from headway.domain.reading import ClaimOrder, PruneRule
 from headway.domain.schedule import After, At
+from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.files import load_statements
 from headway.stores.sql.managing import Managing
@@ -128,6 +129,33 @@ class SqliteOperations(Managing):
         yield Statement(self._sql["delete_attempts"], (gone,))
         yield Statement(self._sql["delete_blockers"], (gone,))
         return gone
+
+    def _complete_continued(
+        self,
+        kind: tuple[Any, ...],
+        completions: Sequence[tuple[Complete, NewJob]],
+        present: Any,
+        applied: set[str],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        rows: Sequence[Row] = yield Statement(
+            self._sql["complete_awaited"],
+            (present,),
+            [(done.job_id, done.token, done.output) for done, _ in completions],
+        )
+        awaited: dict[str, bool] = {row[0]: bool(row[2]) for row in rows}
+        applied.update(awaited)
+        if awaited:
+            yield Statement(
+                self._sql["insert_following"],
+                (present, *kind),
+                [
+                    (*self._own_part(successor), awaited[done.job_id])
+                    for done, successor in completions
+                    if done.job_id in awaited
+                ],
+            )
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
         match job.schedule:

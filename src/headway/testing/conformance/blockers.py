@@ -354,6 +354,17 @@ async def what_looks_like_a_circle_but_is_complete_is_fine(store: Store) -> None
 
 
 @case
+async def a_circle_that_was_cut_from_outside_is_fine(store: Store) -> None:
+    first = await running(store)
+    second = await add(store, blockers=(first.id,))
+    await store.run(store.finish, second, '"cut"', None, now=at(1))
+    following = successor_of(first, blockers=(second,))
+    await complete(store, first, successor=following, now=at(2))
+    assert await state_of(store, following.id) is JobState.PENDING
+    assert await store.run(store.blocker_outputs, [following.id]) == {following.id: ['"cut"']}
+
+
+@case
 async def a_new_job_must_not_wait_for_itself(store: Store) -> None:
     job_id = new_id()
     with raises(InvalidOption, WrongState, JobNotFound):

@@ -33,6 +33,7 @@ from headway.testing.conformance.building import (
     successor_of,
 )
 from headway.testing.conformance.case import Cases
+from headway.testing.conformance.workers import worker
 
 case = Cases("transactions", requires=("transactions",))
 
@@ -222,6 +223,23 @@ async def an_error_in_the_last_undoes_the_first(store: Store) -> None:
             await store.run_in(tx, store.cancel, [first.id], now=at(1))
             raise Undo
     assert await snapshot(store) == before
+
+
+@case
+async def queues_and_workers_are_rolled_back_too(store: Store) -> None:
+    await store.run(store.pause, "paused", True, now=T0)
+    await store.run(store.beat, worker(id="known"), now=T0)
+    queues, workers = await store.run(store.queues), await store.run(store.workers)
+    with raises(Undo):
+        async with store.begin() as tx:
+            await store.run_in(tx, store.pause, "paused", False, now=at(1))
+            await store.run_in(tx, store.pause, "other", True, now=at(1))
+            await store.run_in(tx, store.beat, worker(id="known", running=3), now=at(1))
+            await store.run_in(tx, store.beat, worker(id="new"), now=at(1))
+            await store.run_in(tx, store.forget_workers, ["known"], now=at(1))
+            raise Undo
+    assert await store.run(store.queues) == queues
+    assert await store.run(store.workers) == workers
 
 
 @case

@@ -1,6 +1,10 @@
 with gone as (
     delete from /*headway*/job
-    where id = any($1::uuid[]) or (root_id = any($1::uuid[]) and root_id <> id)
+    where id = any(array(
+        select unnest($1::uuid[])
+        union
+        select id from /*headway*/job where root_id = any($1::uuid[]) and root_id <> id
+    ))
     returning id
 ), attempts_gone as (
     delete from /*headway*/attempt where job_id in (select id from gone)

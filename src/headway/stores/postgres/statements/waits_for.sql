@@ -4,7 +4,11 @@ with recursive waits (id) as (
     union
     select b.blocker_id
     from waits
-    join /*headway*/job j on j.id = waits.id or (j.sequence_id = waits.id and j.step > 0)
+    cross join lateral (
+        select j.id, j.state from /*headway*/job j where j.id = waits.id
+        union all
+        select j.id, j.state from /*headway*/job j where j.sequence_id = waits.id and j.step > 0
+    ) j
     join /*headway*/job_blocker b on b.job_id = j.id
     where j.state in ('blocked', 'cancelled')
 )

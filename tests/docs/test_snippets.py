@@ -1,0 +1,76 @@
+"""Every Python block of the README and of the pages for users runs, in order, as it is printed.
+
+The blocks of a page share their names, and may use `await`. A page's comments hold code that readers
+need not see: `<!-- setup` gives names to what a block takes for granted, runs workers, and
+`<!-- check` makes sure that what the page says is so. Blocks that begin with a file's name become
+that file. A page that uses `dsn` gets a fresh PostgreSQL database. What `leaving` is given is undone
+when the page ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT, Block, read_blocks
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "guarantees.md",
+    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current directory while a page runs; modules are found there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) == str(tmp_path / f"{name}.py"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+async def test_page(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    blocks = [block for block in read_blocks(page) if block.python]
+    async with AsyncExitStack() as leaving:
+        names: dict[str, Any] = {"__name__": page.stem, "leaving": leaving}
+        if any(re.search(r"\bdsn\b", block.text) for block in blocks):
+            names["dsn"] = request.getfixturevalue("postgres_url")
+        for block in blocks:
+            await run(block, names, page, folder)
+
+
+async def run(block: Block, names: dict[str, Any], page: Path, folder: Path) -> None:
+    if block.file is not None:
+        (folder / block.file).write_text(block.text)
+        importlib.invalidate_caches()
+        module = importlib.import_module(block.file.removesuffix(".py"))
+        names.update({name: value for name, value in vars(module).items() if name[0] != "_"})
+        return
+    code = compile(
+        block.source(), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
+    if code.co_flags & inspect.CO_COROUTINE:
+        await eval(code, names)
+    else:
+        exec(code, names)
+
+
+def test_every_page_for_users_is_run() -> None:
+    """A new guide with Python in it is found; one without is a mistake in its fences."""
+    assert len(PAGES) >= 7
+    for page in PAGES:
+        assert any(block.kind == "python" for block in read_blocks(page)), page
