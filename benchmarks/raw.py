@@ -17,7 +17,7 @@ from psycopg.types.string import TextLoader
 
 from headway.engine.identity import new_id
 from headway.ports.statement import Statement
-from headway.providers.batches import with_columns
+from headway.providers.batches import with_literals
 from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.sql.files import load_statements
@@ -45,7 +45,7 @@ def drain_postgres(dsn: str, job_type: str, batch: int) -> tuple[int, float]:
                 return count, time.perf_counter() - started
             bound = max(row[5] for row in rows)
             done = Statement("", (None,), [(row[0], token, None) for row in rows])
-            cursor.execute(complete, with_columns(done))
+            cursor.execute(complete, with_literals(done))
             count += len(cursor.fetchall())
 
 

@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 
 from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_columns
+from headway.providers.batches import with_literals
 
 
 class PsycopgAsync:
@@ -21,7 +21,7 @@ class PsycopgAsync:
     async def execute(self, tx: AsyncConnection[Any], statement: Statement) -> Sequence[Row]:
         _require_transaction(tx)
         async with AsyncRawCursor(tx, row_factory=tuple_row) as cursor:
-            await cursor.execute(statement.sql.encode(), with_columns(statement))
+            await cursor.execute(statement.sql.encode(), with_literals(statement))
             return await cursor.fetchall() if cursor.description else ()
 
     def after_commit(self, tx: AsyncConnection[Any], callback: Callable[[], None]) -> bool:
@@ -35,7 +35,7 @@ class PsycopgSync:
     def execute(self, tx: Connection[Any], statement: Statement) -> Sequence[Row]:
         _require_transaction(tx)
         with RawCursor(tx, row_factory=tuple_row) as cursor:
-            cursor.execute(statement.sql.encode(), with_columns(statement))
+            cursor.execute(statement.sql.encode(), with_literals(statement))
             return cursor.fetchall() if cursor.description else ()
 
     def after_commit(self, tx: Connection[Any], callback: Callable[[], None]) -> bool:

@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_columns
+from headway.providers.batches import with_literals
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan made while the table was empty must still be right when it is full: what such a plan would
@@ -118,7 +118,7 @@ class AsyncRunner:
             await self._connection.execute("begin")
             self._began = True
         await self._cursor.execute(
-            statement.sql.encode(), with_columns(statement), prepare=not statement.varied
+            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
         )
         return await self._cursor.fetchall() if self._cursor.description else ()
 
@@ -141,7 +141,7 @@ class BlockingRunner:
             self._connection.execute("begin")
             self._began = True
         self._cursor.execute(
-            statement.sql.encode(), with_columns(statement), prepare=not statement.varied
+            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
         )
         return self._cursor.fetchall() if self._cursor.description else ()
 
