@@ -22,6 +22,8 @@ from typing import Protocol
 import psycopg
 import pytest
 
+pytestmark = pytest.mark.slow
+
 JOBS = 3_000
 KILLS = 30
 WORKERS = 4

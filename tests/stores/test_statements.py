@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+import pytest
 
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.connections import SETTINGS
@@ -68,6 +69,7 @@ IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], array_fill(null::text, array[100]), null"
 
 
+@pytest.mark.slow
 async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
     """Prepared while the table is empty, used when it holds a million rows."""
     await PostgresStore(postgres_url).migrate()
