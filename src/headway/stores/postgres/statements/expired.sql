@@ -1,5 +1,8 @@
+-- Rows that somebody has locked are left out: the holder is completing the job in a transaction of
+-- its own, and a reaper that waited for it would leave all other jobs waiting.
 select /*record*/
 from /*headway*/job j
 where j.state = 'running' and j.lease_until <= coalesce($1::timestamptz, statement_timestamp())
 order by j.lease_until, j.id
 limit $2::int
+for no key update skip locked
