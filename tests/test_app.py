@@ -241,7 +241,7 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
     @app.job
     async def place(job: headway.Job) -> headway.Continuation[int]:
         known = await app.start(charge.request(1))
-        again = charge.request(2).using(dedup=headway.Dedup("two"))
+        again = charge.request(2).using(dedup=headway.Dedup("two", scope="any"))
         return job.continue_with(total.request(), blockers=[known, again, charge.request(3)])
 
     async with app:

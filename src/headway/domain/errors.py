@@ -24,6 +24,7 @@
     │   ├── StoreUnreachable
     │   ├── SchemaMissing
     │   └── SchemaOutdated
+    ├── NotifierClosed
     ├── Unrecoverable             raised by handlers: do not try again
     └── JobInterrupted            why a running handler must stop
 
@@ -202,6 +203,11 @@ class SchemaOutdated(StoreError):
             f"the Headway schema in {where} is at version {found}, this release needs {needed}; "
             "run `headway migrate up`"
         )
+
+
+class NotifierClosed(HeadwayError):
+    def __init__(self, notifier: str) -> None:
+        super().__init__(f"the {notifier} is closed; open it (`async with app:`) before use")
 
 
 class Unrecoverable(HeadwayError):

@@ -2,64 +2,66 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from headway.domain.news import News
-from headway.ports.notifier import Disposer, Listener
-
-_log = logging.getLogger("headway")
+from headway.domain.errors import NotifierClosed
+from headway.domain.news import EVERYTHING, Interest, News, SequenceEnded
+from headway.notifiers.hub import Hub, Subscriber
+from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
+from headway.ports.statement import Operation
 
 
 class LocalNotifier:
-    """Hands news to every subscriber of this process, each on its own loop.
+    """Hands news to the subscribers of this process, each on its own loop.
 
-    Safe to use from any thread. What other processes do is not heard: those who wait poll.
+    Safe to use from any thread, and without opening it. What other processes do is not heard:
+    those who wait poll.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._subscribers: dict[int, tuple[asyncio.AbstractEventLoop, Listener]] = {}
-        self._next = 0
+    reach = Reach.PROCESS
 
-    async def open(self) -> None: ...
+    def __init__(self) -> None:
+        self._hub = Hub()
+        self._closed = False
+
+    async def open(self) -> None:
+        self._closed = False
 
     async def close(self) -> None:
-        with self._lock:
-            self._subscribers.clear()
+        self._closed = True
+        self._hub.clear()
 
     async def publish(self, news: Sequence[News]) -> None:
+        self._check_open()
         self.publish_soon(news)
 
     def publish_soon(self, news: Sequence[News]) -> None:
-        with self._lock:
-            subscribers = list(self._subscribers.items())
-        for key, (loop, listener) in subscribers:
-            try:
-                loop.call_soon_threadsafe(self._deliver, key, listener, tuple(news))
-            except RuntimeError:  # its loop was closed without unsubscribing
-                with self._lock:
-                    self._subscribers.pop(key, None)
+        self._hub.tell(news)
 
-    async def subscribe(self, listener: Listener) -> Disposer:
-        with self._lock:
-            key = self._next
-            self._next += 1
-            self._subscribers[key] = asyncio.get_running_loop(), listener
+    async def subscribe(
+        self,
+        listener: Listener,
+        interest: Interest = EVERYTHING,
+        *,
+        idle: Callable[[], bool] = lambda: True,
+        hearing: Attendant = lambda _: None,
+    ) -> Disposer:
+        self._check_open()
+        subscriber = Subscriber(listener, interest, idle, hearing)
+        self._hub.add(subscriber)
+        hearing(Hearing(flows=True))
 
         async def unsubscribe() -> None:
-            with self._lock:
-                self._subscribers.pop(key, None)
+            self._hub.remove(subscriber)
 
         return unsubscribe
 
-    def _deliver(self, key: int, listener: Listener, news: Sequence[News]) -> None:
-        for item in news:
-            if key not in self._subscribers:
-                return
-            try:
-                listener(item)
-            except Exception:
-                _log.exception("a listener raised on hearing news")
+    def wants(self, kind: type[News]) -> bool:
+        return kind is not SequenceEnded or self._hub.awaits_sequences
+
+    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
+        return None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotifierClosed("local notifier")

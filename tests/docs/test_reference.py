@@ -1,0 +1,80 @@
+"""The reference mentions every public name, every setting and every option; links lead somewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import headway
+from headway import Client, HeadwayError, WorkerSettings
+from headway.domain.request import Options, RequestOptions
+from headway.engine.jobtype import TypeOptions
+from tests.docs.pages import ROOT
+
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+
+
+def missing(names: list[str]) -> list[str]:
+    return [name for name in names if not re.search(rf"\b{re.escape(name)}\b", REFERENCE)]
+
+
+def test_every_public_name_is_mentioned() -> None:
+    assert missing(list(headway.__all__)) == []
+
+
+def test_every_setting_of_a_worker_is_mentioned_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", REFERENCE, flags=re.MULTILINE))
+    for field in dataclasses.fields(WorkerSettings):
+        assert field.name in rows, field.name
+        if isinstance(field.default, int | float):
+            assert rows[field.name] == f"{field.default:g}", field.name
+
+
+def test_every_option_and_every_verb_is_mentioned() -> None:
+    options = [*TypeOptions.__annotations__, *RequestOptions.__annotations__]
+    assert missing([*options, *Options.__struct_fields__]) == []
+    verbs = [name for name, _ in inspect.getmembers(Client, callable) if name[0] != "_"]
+    assert missing(verbs) == []
+
+
+def test_the_error_tree_is_as_it_is() -> None:
+    found = {
+        name: value
+        for name, value in vars(headway).items()
+        if isinstance(value, type) and issubclass(value, HeadwayError)
+    }
+    tree = REFERENCE[REFERENCE.index("```text\nHeadwayError") :]
+    parents: list[str] = []
+    for line in tree.splitlines()[1:]:
+        match = re.match(r"(?P<indent>[├└│─ ]*)(?P<name>\w+)", line)
+        if match is None:
+            break
+        depth = len(match["indent"]) // 4
+        parents[depth:] = [match["name"]]
+        if depth:
+            assert found[match["name"]].__bases__[0].__name__ == parents[depth - 1], match["name"]
+        found.pop(match["name"])
+    assert found == {}, "errors that the tree does not show"
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for match in _LINK.finditer(page.read_text()):
+            target = match["target"]
+            if "://" in target:
+                continue
+            path, _, heading = target.partition("#")
+            found = (page.parent / path).resolve() if path else page
+            assert found.exists(), f"{page.name}: {target}"
+            if heading:
+                assert heading in headings(found), f"{page.name}: {target}"
+
+
+def headings(page: Path) -> set[str]:
+    titles = (match["title"] for match in _HEADING.finditer(page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
