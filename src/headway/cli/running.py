@@ -33,6 +33,8 @@ def run_worker(
         stream=sys.stderr,
     )
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    if not verbose:  # the worker says once that the database is away, and when it is back
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     settings: dict[str, Any] = {
         "queues": None if queues is None else parse_queues(queues),
         "concurrency": concurrency,

@@ -32,7 +32,11 @@ class Subscriber:
         self.gone = False
 
     def is_idle(self) -> bool:
-        return not self.told and self.idle()
+        try:
+            return not self.told and self.idle()
+        except Exception:
+            _log.exception("a subscriber raised when asked whether it is idle")
+            return True
 
 
 _Group = dict[Subscriber, None]
@@ -140,11 +144,10 @@ class Hub:
         self, news: JobsScheduled, shares: int | None
     ) -> tuple[Iterable[Subscriber], int]:
         """Who is to hear of jobs, and how many shares of the budget that takes."""
-        workers = list(self._workers(news))
-        if not workers:
-            return (), 0
-        idle = [subscriber for subscriber in workers if subscriber.is_idle()]
-        busy = [subscriber for subscriber in workers if subscriber not in idle]
+        idle: list[Subscriber] = []
+        busy: list[Subscriber] = []
+        for subscriber in self._workers(news):
+            (idle if subscriber.is_idle() else busy).append(subscriber)
         if shares is not None and shares < len(idle):  # in turns, so that work is spread
             first = self._turn % len(idle)
             idle = [*idle[first:], *idle[:first]][:shares]

@@ -23,6 +23,8 @@ class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who sent it, and told its own subscribers already; empty: nobody has been told."""
     awaiting: bool = msgspec.field(default=False, name="w")
     """The sender has somebody who waits for sequences to end."""
+    asking: bool = msgspec.field(default=False, name="q")
+    """The sender asks whether anybody does."""
 
     @property
     def news(self) -> list[News]:
@@ -78,9 +80,9 @@ def _split(
     if not items:
         return
     data = encode(packet_of(items))
-    if len(data) <= LARGEST or len(items) == 1:
+    if len(data) <= LARGEST:
         yield topic, data
-        return
-    half = len(items) // 2
-    yield from _split(topic, items[:half], packet_of)
-    yield from _split(topic, items[half:], packet_of)
+    elif len(items) > 1:  # a single one that is too large is only a hint, and left out
+        half = len(items) // 2
+        yield from _split(topic, items[:half], packet_of)
+        yield from _split(topic, items[half:], packet_of)

@@ -25,6 +25,10 @@ SETTINGS = (
 )
 
 
+WAIT_FOR_CONNECTION = 5.0
+"""Seconds that an operation waits for a connection before it says that the server is away."""
+
+
 def describe(dsn: str) -> str:
     """Where a DSN leads, without its secrets."""
     try:
@@ -53,7 +57,7 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
         max_size=max_size,
         configure=configure,
         open=False,
-        timeout=10,
+        timeout=WAIT_FOR_CONNECTION,
         reconnect_timeout=5,
     )
 
@@ -66,7 +70,7 @@ def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[T
         min_size=0,
         max_size=max_size,
         open=False,
-        timeout=10,
+        timeout=WAIT_FOR_CONNECTION,
         reconnect_timeout=5,
     )
 
@@ -85,7 +89,7 @@ def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow
         max_size=max_size,
         configure=configure,
         open=False,
-        timeout=10,
+        timeout=WAIT_FOR_CONNECTION,
         reconnect_timeout=5,
     )
 
@@ -161,8 +165,9 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Trying the whole operation again may help."""
-    if isinstance(error, psycopg.errors.QueryCanceled):
+    """Trying the whole operation again may help. Having waited for a connection in vain, it has
+    been tried for long enough."""
+    if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout):
         return False
     return is_lost_connection(error) or isinstance(
         error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected

@@ -1,0 +1,177 @@
+"""News through PostgreSQL's LISTEN and NOTIFY, on connections of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection, Notify, sql
+from psycopg.rows import TupleRow
+
+from headway.domain.names import check_identifier
+from headway.domain.news import JobsScheduled, News, Topic
+from headway.notifiers.link import Ears, Link
+from headway.notifiers.linked import WATCH_EVERY, LinkedNotifier
+from headway.notifiers.wire import Message, pack
+from headway.ports.notifier import Reach
+from headway.ports.statement import Operation, Statement
+from headway.providers.psycopg import describe
+
+LONGEST_CHANNEL = 63
+
+NOTIFY = "select pg_notify(c, p) from unnest(%s::text[], %s::text[]) as news (c, p)"
+
+# Jobs of a transaction that are due already are said to be due since it began: then they are all
+# the same news, and the server sends it once. `@` stands for the time; names cannot hold it.
+NOTIFY_WITHIN = """\
+select pg_notify(c, replace(p, '@', to_char(
+    case when r <= clock_timestamp() then transaction_timestamp() else r end at time zone 'UTC',
+    'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r)"""
+
+
+class PostgresNotifier(LinkedNotifier):
+    """Wakes everyone who listens on the same database and schema.
+
+    It keeps no budgets between processes: each wakes at most as many of its own workers as there
+    are jobs. LISTEN does not survive a pooler in transaction mode: give it a DSN that leads to the
+    server itself.
+    """
+
+    reach = Reach.EVERY_COMMIT
+
+    def __init__(
+        self, dsn: str, *, schema: str = "headway", watch_every: float = WATCH_EVERY
+    ) -> None:
+        self._database = describe(dsn)
+        super().__init__(f"{self._database} notifier", watch_every=watch_every)
+        self._dsn = dsn
+        self.channels = {
+            topic: channel_name(check_identifier("schema name", schema), topic) for topic in Topic
+        }
+
+    async def connect(self, ears: Ears) -> Link:
+        return _PostgresLink(self._dsn, self.channels, ears)
+
+    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
+        # A store may be reached through a pooler and we not, so only the database's name is asked.
+        same = store.partition(" at ")[0] == self._database.partition(" at ")[0]
+        return self._notify_within if same else None
+
+    def _notify_within(self, news: Sequence[News]) -> Operation[None]:
+        rows: list[tuple[str, str, datetime | None]] = []
+        others: list[News] = []
+        for item in news:
+            if isinstance(item, JobsScheduled):
+                # Without its count, so that a thousand starts in one transaction are one.
+                ((topic, packet),) = pack([JobsScheduled(item.queue, item.type, 0)], "")
+                text = packet.decode()
+                if item.run_at is not None:
+                    text = text.replace('"run_at":null', '"run_at":"@"')
+                rows.append((self.channels[topic], text, item.run_at))
+            else:
+                others.append(item)
+        rows += [
+            (self.channels[topic], packet.decode(), None) for topic, packet in pack(others, "")
+        ]
+        yield Statement(NOTIFY_WITHIN, rows=rows)
+
+
+def channel_name(schema: str, topic: Topic) -> str:
+    """One that PostgreSQL takes, whatever the schema is called."""
+    name = f"headway:{schema}:{topic}"
+    if len(name.encode()) <= LONGEST_CHANNEL:
+        return name
+    return f"headway:{hashlib.sha256(schema.encode()).hexdigest()[:24]}:{topic}"
+
+
+class _PostgresLink:
+    """One connection listens and one sends, each made when it is first needed.
+
+    The listening one is read by the loop itself: psycopg's generator would wake up ten times a
+    second, and keep the connection to itself.
+    """
+
+    counts = False
+
+    def __init__(self, dsn: str, channels: dict[Topic, str], ears: Ears) -> None:
+        self._dsn = dsn
+        self._channels = channels
+        self._ears = ears
+        self._loop = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
+        self._listening: AsyncConnection[TupleRow] | None = None
+        self._sending: AsyncConnection[TupleRow] | None = None
+
+    async def listen(self, topics: frozenset[Topic]) -> None:
+        async with self._lock:
+            if self._listening is None:
+                self._listening = await self._connect("headway listener")
+                self._listening.add_notify_handler(self._on_notify)
+            for topic in topics:
+                channel = sql.Identifier(self._channels[topic])
+                await self._ask(self._listening, sql.SQL("listen {}").format(channel))
+
+    async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
+        if self._sending is None:
+            self._sending = await self._connect("headway notifier")
+        await self._sending.execute(
+            NOTIFY,
+            (
+                [self._channels[topic] for topic, _ in messages],
+                [packet.decode() for _, packet in messages],
+            ),
+        )
+
+    async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
+        return [count for _, count in wanted]
+
+    async def watch(self) -> None:
+        async with self._lock:
+            if self._listening is not None:
+                await self._ask(self._listening, sql.SQL("select 1"))
+
+    async def close(self) -> None:
+        listening, self._listening = self._listening, None
+        sending, self._sending = self._sending, None
+        if listening is not None:
+            if not listening.closed:
+                self._loop.remove_reader(listening.pgconn.socket)
+            await listening.close()
+        if sending is not None:
+            await sending.close()
+
+    async def _connect(self, name: str) -> AsyncConnection[TupleRow]:
+        settings: dict[str, Any] = {
+            "application_name": name,
+            "connect_timeout": 5,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+        }
+        return await AsyncConnection.connect(self._dsn, autocommit=True, **settings)
+
+    async def _ask(self, connection: AsyncConnection[TupleRow], query: sql.Composable) -> None:
+        """Run a statement on the listening connection; psycopg reads it meanwhile, not we."""
+        socket = connection.pgconn.socket
+        self._loop.remove_reader(socket)
+        await connection.execute(query)
+        self._loop.add_reader(socket, self._read, connection)
+
+    def _read(self, connection: AsyncConnection[TupleRow]) -> None:
+        try:
+            connection.pgconn.consume_input()
+            while notify := connection.pgconn.notifies():
+                self._ears.heard(notify.extra)
+        except Exception as error:
+            if connection.pgconn.socket >= 0:
+                self._loop.remove_reader(connection.pgconn.socket)
+            self._ears.lost(error)
+
+    def _on_notify(self, notify: Notify) -> None:
+        """What arrives while a statement runs."""
+        self._ears.heard(notify.payload)
