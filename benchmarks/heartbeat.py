@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import itertools
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,11 +23,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headway import Headway
+from headway import Headway, SequenceFailed
 from headway.domain.lease import Held, Verdict
 from headway.ports.statement import Operation
 
-app = Headway(os.environ.get("HEARTBEAT_STORE", "memory://"))
+# In the environment, so that the child process of `isolate=True` knows it too.
+FOLDER = os.environ.setdefault("HEARTBEAT_FOLDER", tempfile.mkdtemp(prefix="headway-heartbeat-"))
+app = Headway(f"sqlite:///{Path(FOLDER) / 'heartbeat.db'}")
 
 
 @app.job(max_losses=1)
@@ -93,7 +98,7 @@ class Renewals:
     def latest(self, began: float, ended: float, every: float) -> float:
         """The longest time without a renewal, beyond the time between two."""
         moments = [began, *(each for each in self.moments if began <= each <= ended), ended]
-        gaps = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+        gaps = [after - before for before, after in itertools.pairwise(moments)]
         return max(0.0, max(gaps) - every)
 
 
@@ -104,8 +109,8 @@ async def measure(request: Any, lease: float, name: str) -> None:
         sequence = await app.start(request)
         began = time.monotonic()
         await worker.start()
-        while not (await sequence.get()).state.terminal:
-            await asyncio.sleep(0.05)
+        with contextlib.suppress(SequenceFailed):
+            await sequence.result()
         ended = time.monotonic()
         state = (await sequence.get()).state
         await worker.stop()
@@ -133,8 +138,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="headway-heartbeat-") as folder:
-        os.environ["HEARTBEAT_STORE"] = f"sqlite:///{Path(folder) / 'heartbeat.db'}"
-        from benchmarks import heartbeat
-
-        heartbeat.main()
+    try:
+        main()
+    finally:
+        shutil.rmtree(FOLDER)

@@ -169,7 +169,7 @@ class Headway(Client):
             self.registry.handlers(),
             replace(settings, **options),
             notifier=self.notifier,
-            observers=(self.observers,) if self.observers.active else (),
+            observers=(self.observers,) if self.observers.present else (),
             middleware=middleware,
             clock=self.clock,
         )

@@ -1,4 +1,4 @@
-"""The reference mentions every public name, every setting and every option; links lead somewhere."""
+"""The reference mentions every public name, setting and option, and links lead somewhere."""
 
 from __future__ import annotations
 

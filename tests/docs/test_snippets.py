@@ -1,10 +1,10 @@
 """Every Python block of the README and of the pages for users runs, in order, as it is printed.
 
-The blocks of a page share their names, and may use `await`. A page's comments hold code that readers
-need not see: `<!-- setup` gives names to what a block takes for granted, runs workers, and
+The blocks of a page share their names, and may use `await`. A page's comments hold code that
+readers need not see: `<!-- setup` gives names to what a block takes for granted and runs workers,
 `<!-- check` makes sure that what the page says is so. Blocks that begin with a file's name become
-that file. A page that uses `dsn` gets a fresh PostgreSQL database. What `leaving` is given is undone
-when the page ends.
+that file. A page that uses `dsn` gets a fresh PostgreSQL database. What `leaving` is given is
+undone when the page ends.
 """
 
 from __future__ import annotations

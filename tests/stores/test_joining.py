@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import psycopg
 import pytest
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.job import NewJob
@@ -89,7 +89,7 @@ async def test_psycopg_sync(postgres: PostgresStore, postgres_url: str) -> None:
 async def test_the_users_settings_are_left_alone(
     postgres: PostgresStore, postgres_url: str
 ) -> None:
-    with psycopg.connect(postgres_url, row_factory=dict_row) as connection:
+    with psycopg.Connection[DictRow].connect(postgres_url, row_factory=dict_row) as connection:
         asked = "select current_setting('enable_seqscan') a, current_setting('timezone') b"
         connection.execute("set timezone = 'Asia/Tokyo'")
         before = connection.execute(asked).fetchone()

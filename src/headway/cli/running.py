@@ -15,6 +15,7 @@ from headway.app import Headway
 from headway.cli.failing import clean_errors
 from headway.domain.errors import ConfigurationError, InvalidOption
 from headway.engine.worker import Worker
+from headway.observers.logs import LogObserver
 
 
 def run_worker(
@@ -61,6 +62,7 @@ def parse_queues(text: str) -> dict[str, int | None]:
 
 @clean_errors
 async def _work(app: Headway, settings: dict[str, Any], *, drain: bool) -> None:
+    app.observers.add(LogObserver())
     async with app:
         try:
             worker = app.worker(**settings)

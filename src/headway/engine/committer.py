@@ -185,9 +185,11 @@ class Committer:
         if settled.freed:
             announcer.freed(settled.freed)
         announcer.send()
-        if self._observers.active:
+        if self._observers.present:
+            every_job = self._observers.active
             for execution in applied:
-                self._report(execution)
+                if every_job or execution.settlement.__class__ is not Complete:
+                    self._report(execution)
 
     def _announce(self, execution: Execution, settlement: Settlement) -> None:
         claimed = execution.claimed

@@ -1,5 +1,5 @@
-"""Keeps the leases of a worker alive, from a thread of its own: a handler that blocks the event
-loop keeps its job, while a process that is frozen as a whole loses it.
+"""Keeps the leases of a worker alive, on a pulse of its own, which is a thread: a handler that
+blocks the event loop keeps its job, while a process that is frozen as a whole loses it.
 
     every third of a lease:  extend(all leases that are not fresh)  in one statement
         lost                 -> the handler is interrupted with the reason
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import random
 
-from headway.domain.job import JobState
+from headway.domain.job import JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.reading import WorkerRecord
 from headway.engine.execution import (
@@ -27,6 +26,7 @@ from headway.engine.execution import (
     reason_for,
 )
 from headway.engine.observing import Observers
+from headway.engine.pulse import Beats, Pulse
 from headway.engine.trouble import Trouble
 from headway.ports.clock import Clock
 from headway.ports.store import Store
@@ -43,10 +43,11 @@ STUCK = 5.0
 
 
 class Heartbeat:
-    """`held` is the worker's set of executions; this thread only reads it."""
+    """`held` is the worker's set of executions; the pulse only reads it."""
 
     def __init__(
         self,
+        pulse: Pulse,
         store: Store,
         clock: Clock,
         observers: Observers,
@@ -56,6 +57,7 @@ class Heartbeat:
         lease_for: float,
         every: float,
     ) -> None:
+        self._pulse = pulse
         self._store = store
         self._clock = clock
         self._held = held
@@ -64,10 +66,8 @@ class Heartbeat:
         self._every = every
         self._trouble = Trouble(describe().id, "heartbeat", observers)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
         self._ended: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._wake = threading.Event()
         self._stop = False
         self._check_all = False
         self._lock = threading.Lock()
@@ -77,30 +77,29 @@ class Heartbeat:
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
-        self._thread = threading.Thread(target=self._run, name="headway-heartbeat", daemon=True)
-        self._thread.start()
+        self._pulse.start(self._beats())
         self._look()
 
     async def stop(self) -> None:
-        """Returns when the thread has ended; one that waits for a dead store is left to itself."""
-        if self._thread is None or self._ended is None:
+        """Returns when the pulse has ended; one that waits for a dead store is left to itself."""
+        if self._ended is None:
             return
         if self._watch is not None:
             self._watch.cancel()
         self._stop = True
-        self._wake.set()
+        self._pulse.wake()
         try:
             async with asyncio.timeout(STUCK):
                 await self._ended
         except TimeoutError:
             return
-        self._thread.join()
-        self._thread = None
+        self._pulse.join()
+        self._ended = None
 
     def check_now(self) -> None:
         """Ask the store about all leases at once: somebody says that one is lost."""
         self._check_all = True
-        self._wake.set()
+        self._pulse.wake()
 
     async def pass_by(self) -> None:
         """Let a renewal that is under way end. One that begins later leaves alone what is
@@ -123,33 +122,31 @@ class Heartbeat:
                 execution.interrupt(LEASE_EXPIRED)
         self._watch = loop.call_later(max(self._lease_for / 10, 0.02), self._look)
 
-    def _run(self) -> None:
-        next_beat = 0.0
+    def _beats(self) -> Beats:
+        next_beat = -BEAT_EVERY
         try:
             while not self._stop:
                 pause = self._every * (0.9 + random() / 10)
                 try:
-                    self._renew()
-                    now = time.monotonic()
+                    yield from self._renew()
+                    now = self._clock.monotonic()
                     if now >= next_beat and not self._stop:
-                        self._store.run_sync(
-                            self._store.beat, self._describe(), now=self._clock.now()
-                        )
+                        record = self._describe()
+                        yield lambda run: run(self._store.beat, record, now=self._clock.now())
                         next_beat = now + BEAT_EVERY
-                except Exception as error:  # whatever it is: leases depend on this thread
+                except Exception as error:  # whatever it is: leases depend on this
                     pause = min(pause, self._trouble.began(error))
                 else:
                     self._trouble.over()
-                self._wake.wait(min(pause, BEAT_EVERY))
-                self._wake.clear()
+                yield min(pause, BEAT_EVERY)
         finally:
             self._on_loop(self._tell_ended)
 
-    def _renew(self) -> None:
+    def _renew(self) -> Beats:
         with self._lock:
             self._renewing = True
         try:
-            self._renew_all()
+            yield from self._renew_all()
         finally:
             with self._lock:
                 self._renewing = False
@@ -157,7 +154,7 @@ class Heartbeat:
             for passed in passing:
                 self._on_loop(_let_pass, passed)
 
-    def _renew_all(self) -> None:
+    def _renew_all(self) -> Beats:
         sent = self._clock.monotonic()
         fresh = sent + self._lease_for * FRESH
         everything, self._check_all = self._check_all, False
@@ -170,11 +167,9 @@ class Heartbeat:
         ]
         if not due:
             return
-        verdicts = self._store.run_sync(
-            self._store.extend,
-            [execution.held for execution in due],
-            self._lease_for,
-            now=self._clock.now(),
+        held = [execution.held for execution in due]
+        verdicts = yield lambda run: run(
+            self._store.extend, held, self._lease_for, now=self._clock.now()
         )
         until = sent + self._lease_for
         refused: list[tuple[Execution, Verdict]] = []
@@ -184,26 +179,15 @@ class Heartbeat:
             elif execution in self._held:  # it may have been committed meanwhile
                 refused.append((execution, verdict))
         if refused:
-            self._on_loop(self._interrupt, list(self._with_reasons(refused)))
-
-    def _with_reasons(
-        self, refused: list[tuple[Execution, Verdict]]
-    ) -> Iterable[tuple[Execution, str]]:
-        """Tell apart what NOT_RUNNING leaves open: completed, cancelled, or taken away."""
-        records = self._store.run_sync(
-            self._store.get, [execution.claimed.id for execution, _ in refused]
-        )
-        for (execution, verdict), record in zip(refused, records, strict=True):
-            if record is None:
-                yield execution, NOT_FOUND
-            elif verdict is Verdict.NOT_RUNNING and record.state is JobState.CANCELLED:
-                yield execution, CANCELLED
-            elif verdict is Verdict.NOT_RUNNING and record.state is JobState.COMPLETED:
-                yield execution, ALREADY_COMPLETED
-            elif verdict is Verdict.NOT_RUNNING:
-                yield execution, LEASE_EXPIRED
-            else:
-                yield execution, reason_for(verdict)
+            ids = [execution.claimed.id for execution, _ in refused]
+            records = yield lambda run: run(self._store.get, ids)
+            self._on_loop(
+                self._interrupt,
+                [
+                    (execution, _reason(verdict, record))
+                    for (execution, verdict), record in zip(refused, records, strict=True)
+                ],
+            )
 
     def _interrupt(self, lost: list[tuple[Execution, str]]) -> None:
         for execution, reason in lost:
@@ -221,6 +205,21 @@ class Heartbeat:
     def _tell_ended(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
+
+
+def _reason(verdict: Verdict, record: JobRecord | None) -> str:
+    """Tell apart what NOT_RUNNING leaves open: completed, cancelled, or taken away."""
+    if record is None:
+        return NOT_FOUND
+    if verdict is not Verdict.NOT_RUNNING:
+        return reason_for(verdict)
+    match record.state:
+        case JobState.CANCELLED:
+            return CANCELLED
+        case JobState.COMPLETED:
+            return ALREADY_COMPLETED
+        case _:
+            return LEASE_EXPIRED
 
 
 def _let_pass(passed: asyncio.Future[None]) -> None:

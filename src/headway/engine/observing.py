@@ -14,14 +14,27 @@ _log = logging.getLogger("headway")
 class Observers:
     """A fan-out that is an observer itself. Safe to use from any thread."""
 
-    __slots__ = ("_observers", "active", "errors")
+    __slots__ = ("_observers", "active", "errors", "present")
 
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
-        self._observers = tuple(observers)
-        self.active = bool(self._observers)
-        """Whether anyone listens: per-job events are not even made when nobody does."""
+        self._observers: tuple[Observer, ...] = ()
+        self.present = False
+        """Whether anyone listens at all."""
+        self.active = False
+        """Whether anyone wants to hear of every job: such events are not even made otherwise."""
         self.errors = 0
         """How many times an observer raised."""
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: Observer) -> None:
+        self._observers = (*self._observers, observer)
+        self.present = True
+        self.active = self.active or bool(getattr(observer, "every_job", True))
+
+    @property
+    def every_job(self) -> bool:
+        return self.active
 
     def observe(self, event: Event) -> None:
         for observer in self._observers:

@@ -12,7 +12,7 @@ import contextlib
 import math
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +34,7 @@ from headway.engine.lanes import Lanes
 from headway.engine.maintenance import Maintenance
 from headway.engine.middleware import Middleware
 from headway.engine.observing import Observers
+from headway.engine.pulse import Pulse, ThreadPulse
 from headway.engine.reaper import Reaper
 from headway.engine.runner import Runner
 from headway.engine.settings import WorkerSettings
@@ -76,6 +77,7 @@ class Worker:
         observers: Sequence[Observer] = (),
         middleware: Sequence[Middleware] = (),
         clock: Clock | None = None,
+        pulse: Callable[[Store], Pulse] = ThreadPulse,
     ) -> None:
         if not handlers:
             raise ConfigurationError("a worker needs at least one job type with a handler")
@@ -86,6 +88,7 @@ class Worker:
         self._observers = Observers(observers)
         self._middleware = tuple(middleware)
         self._clock = clock or SystemClock()
+        self._pulse = pulse
         self._shift: _Shift | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -111,6 +114,7 @@ class Worker:
             self._observers,
             self._middleware,
             self._clock,
+            self._pulse(self._store),
             drain=drain,
         )
         try:
@@ -162,6 +166,7 @@ class _Shift:
         observers: Observers,
         middleware: Sequence[Middleware],
         clock: Clock,
+        pulse: Pulse,
         *,
         drain: bool,
     ) -> None:
@@ -176,6 +181,7 @@ class _Shift:
         self._held: set[Execution] = set()
         self._lanes = Lanes(settings.lanes(), settings.concurrency, settings.prefetch_for)
         self._heartbeat = Heartbeat(
+            pulse,
             store,
             clock,
             observers,

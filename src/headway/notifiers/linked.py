@@ -309,9 +309,7 @@ class LinkedNotifier:
                 self._up.clear()
                 self._lose(error)
 
-    def _packed(
-        self, news: list[News], link: Link
-    ) -> tuple[list[Message], list[tuple[str, int]]]:
+    def _packed(self, news: list[News], link: Link) -> tuple[list[Message], list[tuple[str, int]]]:
         budgets: list[tuple[str, int]] = []
         if link.counts:
             for place, item in enumerate(news):

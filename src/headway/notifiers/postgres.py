@@ -105,6 +105,7 @@ class _PostgresLink:
         self._lock = asyncio.Lock()
         self._listening: AsyncConnection[TupleRow] | None = None
         self._sending: AsyncConnection[TupleRow] | None = None
+        self._socket: int | None = None
 
     async def listen(self, topics: frozenset[Topic]) -> None:
         async with self._lock:
@@ -135,14 +136,12 @@ class _PostgresLink:
                 await self._ask(self._listening, sql.SQL("select 1"))
 
     async def close(self) -> None:
+        self._stop_reading()
         listening, self._listening = self._listening, None
         sending, self._sending = self._sending, None
-        if listening is not None:
-            if not listening.closed:
-                self._loop.remove_reader(listening.pgconn.socket)
-            await listening.close()
-        if sending is not None:
-            await sending.close()
+        for connection in (listening, sending):
+            if connection is not None:
+                await connection.close()
 
     async def _connect(self, name: str) -> AsyncConnection[TupleRow]:
         settings: dict[str, Any] = {
@@ -157,10 +156,15 @@ class _PostgresLink:
 
     async def _ask(self, connection: AsyncConnection[TupleRow], query: sql.Composable) -> None:
         """Run a statement on the listening connection; psycopg reads it meanwhile, not we."""
-        socket = connection.pgconn.socket
-        self._loop.remove_reader(socket)
+        self._stop_reading()
         await connection.execute(query)
-        self._loop.add_reader(socket, self._read, connection)
+        self._socket = connection.pgconn.socket
+        self._loop.add_reader(self._socket, self._read, connection)
+
+    def _stop_reading(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket = None
 
     def _read(self, connection: AsyncConnection[TupleRow]) -> None:
         try:
@@ -168,8 +172,7 @@ class _PostgresLink:
             while notify := connection.pgconn.notifies():
                 self._ears.heard(notify.extra)
         except Exception as error:
-            if connection.pgconn.socket >= 0:
-                self._loop.remove_reader(connection.pgconn.socket)
+            self._stop_reading()
             self._ears.lost(error)
 
     def _on_notify(self, notify: Notify) -> None:

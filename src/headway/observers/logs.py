@@ -15,6 +15,10 @@ class LogObserver:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("headway")
 
+    @property
+    def every_job(self) -> bool:
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def observe(self, event: Event) -> None:
         level = level_of(event)
         if self._logger.isEnabledFor(level):

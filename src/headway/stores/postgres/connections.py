@@ -7,12 +7,10 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 from headway.providers.batches import with_literals
 
@@ -27,20 +25,6 @@ SETTINGS = (
 
 WAIT_FOR_CONNECTION = 5.0
 """Seconds that an operation waits for a connection before it says that the server is away."""
-
-
-def describe(dsn: str) -> str:
-    """Where a DSN leads, without its secrets."""
-    try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise ConfigurationError(
-            "the PostgreSQL DSN cannot be read; write postgresql://user:password@host:port/database"
-            " with special characters in user and password percent-encoded"
-        ) from None
-    host, port = parts.get("host") or "localhost", parts.get("port") or "5432"
-    database = parts.get("dbname") or parts.get("user") or "postgres"
-    return f"PostgreSQL database {database!r} at {host}:{port}"
 
 
 def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:

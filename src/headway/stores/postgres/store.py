@@ -22,13 +22,12 @@ from headway.ports.provider import AsyncProvider, SyncProvider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
-from headway.providers.psycopg import PsycopgAsync, PsycopgSync
+from headway.providers.psycopg import PsycopgAsync, PsycopgSync, describe
 from headway.stores.patience import Patience
 from headway.stores.postgres.connections import (
     AsyncRunner,
     BlockingRunner,
     blocking_pool,
-    describe,
     guest_pool,
     is_lost_connection,
     is_transient,

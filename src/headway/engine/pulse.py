@@ -1,0 +1,67 @@
+"""What a heartbeat beats on: in production a thread, which no handler can hold up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+from headway.ports.store import Store
+
+Call = Callable[[Callable[..., Any]], Any]
+"""A store operation: handed the store's `run_sync`, or its `run`, it calls that."""
+Beats = Generator[Call | float, Any, None]
+"""Yields calls, whose answers it is sent, and pauses in seconds, which `wake` cuts short."""
+
+
+class Pulse(Protocol):
+    """Drives beats to their end. `wake` may be called from any thread."""
+
+    def start(self, beats: Beats) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def join(self) -> None:
+        """Return when it has let go of everything; called after the beats have ended."""
+        ...
+
+
+class ThreadPulse:
+    """A thread of its own, and the store's blocking calls."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, beats: Beats) -> None:
+        self._thread = threading.Thread(
+            target=self._run, args=(beats,), name="headway-heartbeat", daemon=True
+        )
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self, beats: Beats) -> None:
+        try:
+            wanted = next(beats)
+            while True:
+                if isinstance(wanted, float):
+                    self._wake.wait(wanted)
+                    self._wake.clear()
+                    wanted = next(beats)
+                    continue
+                try:
+                    answer = wanted(self._store.run_sync)
+                except Exception as error:
+                    wanted = beats.throw(error)
+                else:
+                    wanted = beats.send(answer)
+        except StopIteration:
+            pass
