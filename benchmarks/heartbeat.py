@@ -27,8 +27,9 @@ from headway import Headway, SequenceFailed
 from headway.domain.lease import Held, Verdict
 from headway.ports.statement import Operation
 
-# In the environment, so that the child process of `isolate=True` knows it too.
-FOLDER = os.environ.setdefault("HEARTBEAT_FOLDER", tempfile.mkdtemp(prefix="headway-heartbeat-"))
+if "HEARTBEAT_FOLDER" not in os.environ:  # it is in the child process of `isolate=True`
+    os.environ["HEARTBEAT_FOLDER"] = tempfile.mkdtemp(prefix="headway-heartbeat-")
+FOLDER = os.environ["HEARTBEAT_FOLDER"]
 app = Headway(f"sqlite:///{Path(FOLDER) / 'heartbeat.db'}")
 
 

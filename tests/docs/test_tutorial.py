@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import ROOT, read_blocks
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -22,6 +24,7 @@ DIFFERS = [
 ]
 
 
+@pytest.mark.slow
 def test_tutorial(tmp_path: Path) -> None:
     ran = 0
     for block in read_blocks(PAGE):

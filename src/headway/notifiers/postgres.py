@@ -154,7 +154,9 @@ class _PostgresLink:
         }
         return await AsyncConnection.connect(self._dsn, autocommit=True, **settings)
 
-    async def _ask(self, connection: AsyncConnection[TupleRow], query: sql.Composable) -> None:
+    async def _ask(
+        self, connection: AsyncConnection[TupleRow], query: sql.SQL | sql.Composed
+    ) -> None:
         """Run a statement on the listening connection; psycopg reads it meanwhile, not we."""
         self._stop_reading()
         await connection.execute(query)

@@ -115,11 +115,6 @@ class Operations(Protocol):
         """
         ...
 
-    def hold(self, job_id: str, token: str, *, now: datetime | None = None) -> Operation[Verdict]:
-        """Lock the job until the transaction ends and say whether this token still holds it:
-        APPLIED, or why not."""
-        ...
-
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
         """Running jobs whose lease has expired, longest ago first. Changes nothing."""
         ...

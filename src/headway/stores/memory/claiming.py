@@ -109,13 +109,6 @@ class Claiming(Table):
                 place.until = until
         return verdict
 
-    def hold(self, job_id: str, token: str, *, now: datetime | None = None) -> Operation[Verdict]:
-        yield from ()
-        row = self._grasp(job_id)
-        if row is None:
-            return Verdict.NOT_FOUND
-        return judge_lease(token, row.state, row.token, row.until, moment(now))
-
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
         yield from ()
         now = moment(now)

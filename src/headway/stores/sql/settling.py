@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from headway.domain.job import JobState, NewJob
@@ -29,7 +30,7 @@ _Lease = tuple[JobState | None, str | None, datetime | None]
 
 
 class Settling(Inserting):
-    """The verbs `extend`, `settle`, `hold` and `finish`."""
+    """The verbs `extend`, `settle` and `finish`."""
 
     def extend(
         self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
@@ -40,7 +41,7 @@ class Settling(Inserting):
         rows = yield Statement(
             self._sql["extend"],
             (self._dialect.now(now), lease_for),
-            [(one.job_id, one.token) for one in held],
+            sorted((one.job_id, one.token) for one in held),
             alone=True,
         )
         extended = {str(row[0]) for row in rows}
@@ -53,13 +54,6 @@ class Settling(Inserting):
             for one in refused
         }
         return [verdicts.get((one.job_id, one.token), Verdict.APPLIED) for one in held]
-
-    def hold(self, job_id: str, token: str, *, now: datetime | None = None) -> Operation[Verdict]:
-        rows = yield Statement(self._sql["hold"], (job_id, self._dialect.now(now)))
-        if not rows:
-            return Verdict.NOT_FOUND
-        state, held, until, present = self._lease(rows[0])
-        return judge_lease(token, state, held, until, present)
 
     def settle(
         self, settlements: Sequence[Settlement], *, now: datetime | None = None
@@ -96,7 +90,7 @@ class Settling(Inserting):
             rows: Sequence[Row] = yield Statement(
                 self._sql["complete"],
                 (present,),
-                [(done.job_id, done.token, done.output) for done in plain],
+                sorted((done.job_id, done.token, done.output) for done in plain),
                 alone=True,
             )
             if len(rows) == len(settlements):
@@ -142,7 +136,7 @@ class Settling(Inserting):
         rows: Sequence[Row] = yield Statement(
             self._sql["complete_awaited"],
             (present,),
-            [(done.job_id, done.token, done.output) for done in completions],
+            sorted((done.job_id, done.token, done.output) for done in completions),
         )
         if not rows:
             return []
@@ -185,7 +179,7 @@ class Settling(Inserting):
         applied: set[str],
     ) -> Operation[None]:
         rows: Sequence[Row] = yield Statement(
-            self._sql["give_back"], (present,), [self._change(change) for change in changes]
+            self._sql["give_back"], (present,), sorted(map(self._change, changes), key=_by_id)
         )
         applied.update(str(row[0]) for row in rows)
         charged = {
@@ -251,6 +245,10 @@ class Settling(Inserting):
             maybe_time(self._dialect, row[3]),
             self._dialect.time(row[4]),
         )
+
+
+# Batches are sorted by id, so that two that hold the same jobs lock them in the same order.
+_by_id = itemgetter(0)
 
 
 def _refused(verdict: Verdict) -> Verdict:

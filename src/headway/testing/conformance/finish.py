@@ -18,8 +18,6 @@ from headway.testing.conformance.building import (
     complete,
     in_state,
     last_of,
-    new_id,
-    new_token,
     read,
     running,
     settle,
@@ -107,21 +105,3 @@ async def a_blocked_job_finished_from_outside_is_not_freed_later(store: Store) -
     assert settled.freed == []
     assert await read(store, waiting) == before
     assert await claim(store, "waiting", now=at(3)) == []
-
-
-@case
-async def holding_tells_whether_the_lease_is_good(store: Store) -> None:
-    job = await running(store)
-    pending = await add(store, queue="other")
-    before = await snapshot(store)
-    token = job.lease.token
-    for job_id, given, moment, verdict in (
-        (job.id, token, at(1), Verdict.APPLIED),
-        (job.id, new_token(), at(1), Verdict.MISMATCH),
-        (job.id, token, at(LEASE), Verdict.EXPIRED),
-        (job.id, new_token(), at(LEASE), Verdict.EXPIRED),
-        (pending, token, at(1), Verdict.NOT_RUNNING),
-        (new_id(), token, at(1), Verdict.NOT_FOUND),
-    ):
-        assert await store.run(store.hold, job_id, given, now=moment) is verdict
-    assert await snapshot(store) == before

@@ -319,7 +319,8 @@ async def a_locked_sequence_is_completed_by_who_locked_it(store: Store) -> None:
 async def a_held_job_completes_in_its_transaction(store: Store) -> None:
     job = await running(store)
     async with store.begin() as tx:
-        verdict = await store.run_in(tx, store.hold, job.id, job.lease.token, now=at(1))
+        held = [Held(job.id, job.lease.token)]
+        (verdict,) = await store.run_in(tx, store.extend, held, LEASE, now=at(1))
         assert verdict is Verdict.APPLIED
         done = [Complete(job.id, job.lease.token, "1")]
         settled = await store.run_in(tx, store.settle, done, now=at(2))

@@ -1,0 +1,20 @@
+"""The prefix of channels and subjects, which keeps apps on one server apart."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
+
+from headway.domain.errors import ConfigurationError
+
+
+def split_prefix(url: str) -> tuple[str, str]:
+    """A URL without its `prefix`, and that, or the usual one."""
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    prefix = query.pop("prefix", ["headway"])[-1]
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", prefix):
+        raise ConfigurationError(
+            f"the notifier's prefix {prefix!r} is not allowed: use letters, digits, _ and -"
+        )
+    return urlunsplit(parts._replace(query=urlencode(query, doseq=True))), prefix

@@ -1,0 +1,161 @@
+"""News through the channels of Redis or Valkey, with budgets that a script counts down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from headway.domain.news import Topic
+from headway.notifiers.link import Ears, Link
+from headway.notifiers.linked import PATIENCE, WATCH_EVERY, LinkedNotifier
+from headway.notifiers.prefix import split_prefix
+from headway.notifiers.wire import Message
+
+HINTS_LIVE = 60
+"""Seconds for which a budget is kept; who comes later may look."""
+
+# For each hint takes as many shares as are left and wanted. A budget that is not known, because it
+# is too old or the server has forgotten it, grants everything.
+TAKE = """
+local granted = {}
+for place, key in ipairs(KEYS) do
+    local wanted = tonumber(ARGV[place])
+    local left = tonumber(redis.call('get', key) or wanted)
+    granted[place] = math.min(left, wanted)
+    if granted[place] > 0 and redis.call('exists', key) == 1 then
+        redis.call('decrby', key, granted[place])
+    end
+end
+return granted
+"""
+
+
+class RedisNotifier(LinkedNotifier):
+    """`redis://user:password@host:6379/0?prefix=shop`: those with the same database and prefix
+    hear one another."""
+
+    def __init__(
+        self, url: str, *, prefix: str | None = None, watch_every: float = WATCH_EVERY
+    ) -> None:
+        self._url, given = split_prefix(url)
+        parts = urlsplit(self._url)
+        super().__init__(
+            f"Redis notifier at {parts.hostname or 'localhost'}:{parts.port or 6379}",
+            watch_every=watch_every,
+        )
+        # A server's channels know nothing of its numbered databases.
+        database = parts.path.strip("/") or "0"
+        self.prefix = f"{prefix or given}:{database}"
+
+    async def connect(self, ears: Ears) -> Link:
+        client = cast("Any", Redis).from_url(
+            self._url,
+            socket_connect_timeout=PATIENCE,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),  # we connect again ourselves, and say so
+            health_check_interval=0,
+            client_name="headway",
+            protocol=2,
+        )
+        link = _RedisLink(client, self.prefix, ears)
+        try:
+            await link.hello()
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+
+class _RedisLink:
+    counts = True
+
+    def __init__(self, client: Any, prefix: str, ears: Ears) -> None:
+        self._client = client
+        self._channels = client.pubsub()
+        self._prefix = prefix
+        self._ears = ears
+        self._take = client.register_script(TAKE)
+        self._reader: asyncio.Task[None] | None = None
+        self._expected: dict[str, asyncio.Future[None]] = {}
+
+    async def hello(self) -> None:
+        await self._client.ping()
+
+    async def listen(self, topics: frozenset[Topic]) -> None:
+        names = [f"{self._prefix}:{topic}" for topic in topics]
+        confirmed = [self._expect(name) for name in names]
+        await self._channels.subscribe(*names)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read(), name="headway news reader")
+        await asyncio.gather(*confirmed)
+
+    async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for hint, count in budgets:
+            pipeline.set(self._key(hint), count, ex=HINTS_LIVE)
+        for topic, packet in messages:
+            pipeline.publish(f"{self._prefix}:{topic}", packet)
+        await pipeline.execute()
+
+    async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
+        granted = await self._take(
+            keys=[self._key(hint) for hint, _ in wanted], args=[count for _, count in wanted]
+        )
+        return cast("list[int]", granted)
+
+    async def watch(self) -> None:
+        if self._reader is None:
+            return
+        pong = self._expect("")
+        await self._channels.ping()
+        await pong
+
+    async def close(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        for future in self._expected.values():
+            future.cancel()
+        await self._channels.aclose()
+        await self._client.aclose()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                message = cast(
+                    "dict[str, Any] | None", await self._channels.get_message(timeout=None)
+                )
+                if message is not None:
+                    self._receive(message)
+        except Exception as error:
+            self._ears.lost(error)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "message":
+                self._ears.heard(message["data"])
+            case "subscribe":
+                self._meet(message["channel"].decode())
+            case "pong":
+                self._meet("")
+            case _:
+                pass
+
+    def _expect(self, what: str) -> asyncio.Future[None]:
+        """The server's word for a channel, or for being alive."""
+        future = self._expected[what] = asyncio.get_running_loop().create_future()
+        return future
+
+    def _meet(self, what: str) -> None:
+        future = self._expected.pop(what, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def _key(self, hint: str) -> str:
+        return f"{{{self._prefix}}}:hint:{hint}"
