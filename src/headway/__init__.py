@@ -49,6 +49,7 @@ from headway.engine.settings import Retention, WorkerSettings, WorkQueue
 from headway.engine.worker import Worker
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
+from headway.observers.logs import LogObserver
 
 __all__ = [
     "After",
@@ -86,6 +87,7 @@ __all__ = [
     "LeaseExpired",
     "LeaseMismatch",
     "LocalNotifier",
+    "LogObserver",
     "NoNotifier",
     "NotifierClosed",
     "Page",

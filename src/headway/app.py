@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
 from headway.domain.errors import ConfigurationError
-from headway.domain.job import DEFAULT_QUEUE
 from headway.domain.request import Bs
 from headway.engine.blocking import BlockingClient
 from headway.engine.client import Client
@@ -30,9 +29,10 @@ from headway.engine.registry import Registry
 from headway.engine.settings import Retention, WorkerSettings, WorkQueue
 from headway.engine.worker import Worker
 from headway.notifiers.local import LocalNotifier
+from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
-from headway.ports.notifier import Notifier
+from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 
@@ -53,6 +53,7 @@ class WorkerOptions(TypedDict, total=False):
     lease_for: float
     heartbeat_every: float | None
     poll_every: float
+    poll_when_told: float | None
     prefetch_for: float
     grace: float
     reap_every: float
@@ -74,7 +75,7 @@ class Headway(Client):
         self,
         store: str | Store = "sqlite:///headway.db",
         *,
-        notifier: Notifier | None = None,
+        notifier: str | Notifier | None = None,
         observers: Iterable[Observer] = (),
         codec: Codec | None = None,
         clock: Clock | None = None,
@@ -84,12 +85,22 @@ class Headway(Client):
     ) -> None:
         """`store` is a URL or a store of your own making. `migrate` brings the schema up to date
         when the app is opened; by default it does so for SQLite files and not for servers.
-        `schema` is PostgreSQL's, `prefix` goes before the names of SQLite's tables."""
+        `schema` is PostgreSQL's, `prefix` goes before the names of SQLite's tables. `notifier` is
+        a URL (redis://, nats://, postgresql://), "none", "local", or one of your own making; by
+        default the store's own."""
         self.registry = Registry()
         self.codec: Codec = codec or JsonCodec()
         self.observers = Observers(observers)
         self.clock: Clock = clock or SystemClock()
-        self.notifier: Notifier = notifier or LocalNotifier()
+        if isinstance(notifier, str):
+            self._make_notifier = partial(notifier_from_url, notifier, schema=schema)
+        elif notifier is not None:
+            self._make_notifier = partial(_given, notifier)
+        elif isinstance(store, str):
+            path = _sqlite_path(store) if store.startswith("sqlite:") else None
+            self._make_notifier = partial(notifier_for_store, store, path=path, schema=schema)
+        else:
+            self._make_notifier = LocalNotifier
         if isinstance(store, str):
             self._make_store = partial(_store_from_url, store, schema=schema, prefix=prefix)
             self.store: Store = self._make_store()
@@ -99,6 +110,8 @@ class Headway(Client):
             self.store = store
             self._shares_store = True
             embedded = False
+        self.notifier: Notifier = self._make_notifier()
+        self._shares_notifier = self.notifier is notifier or self.notifier.reach <= Reach.PROCESS
         super().__init__(
             self.store,
             notifier=self.notifier,
@@ -155,19 +168,20 @@ class Headway(Client):
     ) -> Worker:
         """A worker for the job types that have handlers here. Without `queues` it works on all
         queues that these types name. Run it while the app is open."""
-        if settings is None:
+        chosen = replace(settings or WorkerSettings(), **options)
+        if chosen.queues is None:
             known = [self.registry.type(name) for name in self.registry.handlers()]
-            queues = dict.fromkeys(each.options.queue for each in known) or (DEFAULT_QUEUE,)
-            retention = {
-                name: Retention(completed=kept, cancelled=kept)
-                for name, seconds in self.registry.retentions().items()
-                for kept in (timedelta(seconds=seconds),)
-            }
-            settings = WorkerSettings(queues=tuple(queues), retention_by_type=retention)
+            queues = dict.fromkeys(each.options.queue for each in known)
+            chosen = replace(chosen, queues=tuple(queues) or None)
+        declared = {
+            name: Retention(completed=kept, cancelled=kept)
+            for name, seconds in self.registry.retentions().items()
+            for kept in (timedelta(seconds=seconds),)
+        }
         return Worker(
             self.store,
             self.registry.handlers(),
-            replace(settings, **options),
+            replace(chosen, retention_by_type={**declared, **chosen.retention_by_type}),
             notifier=self.notifier,
             observers=(self.observers,) if self.observers.present else (),
             middleware=middleware,
@@ -188,10 +202,14 @@ class Headway(Client):
         # Connections belong to the loop that opened them, so blocking callers get their own; a
         # store that lives in this process is shared.
         store, opening = self.store, self._opening
+        notifier, notifier_opening = self.notifier, self._notifier_opening
         if not self._shares_store:
             store = self._make_store()
             opening = _Opening(store, migrate=self._migrate)
-        return SyncClient(self, store, opening, self._notifier_opening)
+        if not self._shares_notifier:
+            notifier = self._make_notifier()
+            notifier_opening = _Opening(notifier)
+        return SyncClient(self, store, notifier, opening, notifier_opening)
 
     def __repr__(self) -> str:
         return f"<Headway on {self.store.name}>"
@@ -201,11 +219,16 @@ class SyncClient(BlockingClient):
     """The client of an app for code without an event loop. Safe to use from any thread."""
 
     def __init__(
-        self, app: Headway, store: Store, store_opening: _Opening, notifier_opening: _Opening
+        self,
+        app: Headway,
+        store: Store,
+        notifier: Notifier,
+        store_opening: _Opening,
+        notifier_opening: _Opening,
     ) -> None:
         super().__init__(
             store,
-            notifier=app.notifier,
+            notifier=notifier,
             registry=app.registry,
             observers=app.observers,
             codec=app.codec,
@@ -297,27 +320,36 @@ async def _leave(store: _Opening, notifier: _Opening) -> None:
 
 
 def _store_from_url(url: str, *, schema: str, prefix: str) -> Store:
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigurationError(f"a store is named by a URL: {SCHEMES}")
     match scheme:
         case "memory":
             return _load("memory", "MemoryStore")()
         case "sqlite":
-            path = unquote(rest.removeprefix("/"))
-            if not rest.startswith("/") or not path:
-                raise ConfigurationError(
-                    "a SQLite URL has three slashes and a path: sqlite:///shop.db (relative) or "
-                    "sqlite:////var/shop.db (absolute)"
-                )
-            if path == ":memory:":
-                raise ConfigurationError("SQLite in memory is not supported; use memory://")
-            return _load("sqlite", "SqliteStore")(path, prefix=prefix)
+            return _load("sqlite", "SqliteStore")(_sqlite_path(url), prefix=prefix)
         case "postgresql" | "postgres":
             _check_server_url(url)
             return _load("postgres", "PostgresStore")(url, schema=schema)
         case _:
             raise ConfigurationError(f"unknown scheme {scheme[:40]!r}; there are {SCHEMES}")
+
+
+def _sqlite_path(url: str) -> str:
+    rest = url.removeprefix("sqlite://")
+    path = unquote(rest.removeprefix("/"))
+    if not rest.startswith("/") or not path:
+        raise ConfigurationError(
+            "a SQLite URL has three slashes and a path: sqlite:///shop.db (relative) or "
+            "sqlite:////var/shop.db (absolute)"
+        )
+    if path == ":memory:":
+        raise ConfigurationError("SQLite in memory is not supported; use memory://")
+    return path
+
+
+def _given(notifier: Notifier) -> Notifier:
+    return notifier
 
 
 def _check_server_url(url: str) -> None:

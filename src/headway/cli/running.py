@@ -62,7 +62,8 @@ def parse_queues(text: str) -> dict[str, int | None]:
 
 @clean_errors
 async def _work(app: Headway, settings: dict[str, Any], *, drain: bool) -> None:
-    app.observers.add(LogObserver())
+    if not app.observers.include(LogObserver):
+        app.observers.add(LogObserver())
     async with app:
         try:
             worker = app.worker(**settings)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from headway.domain.failure import Failure, decode_failure
 from headway.domain.lease import Lease
 from headway.domain.schedule import NOW, After, At
 
@@ -116,6 +117,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     dedup_key: str | None
     trace: str | None
 
+    @property
+    def failure(self) -> Failure | None:
+        """The last failure, decoded."""
+        return None if self.last_error is None else decode_failure(self.last_error)
+
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim hands to a worker: enough to run the job and to decide what comes after."""
@@ -154,3 +160,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime
     error: str
+
+    @property
+    def failure(self) -> Failure:
+        """What went wrong, decoded."""
+        return decode_failure(self.error)

@@ -80,7 +80,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
     """Which finished sequences may go: those whose last job ended in `state` longer ago than
-    `older_than` seconds. `types` and `queues` restrict (None: any), the `except_` ones spare."""
+    `older_than` seconds. `types` are those that sequences began with, `queues` those that they
+    ended in; both restrict (None: any), and the `except_` ones spare."""
 
     state: JobState
     older_than: float

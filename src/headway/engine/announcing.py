@@ -16,15 +16,17 @@ from headway.ports.store import Store
 class Announcer:
     """Gathers what one commit gave rise to; `send` publishes it in one go."""
 
-    __slots__ = ("_hear", "_news", "_notifier", "_scheduled", "_store")
+    __slots__ = ("_ended", "_hear", "_news", "_notifier", "_scheduled", "_store")
 
     def __init__(
-        self, store: Store, notifier: Notifier | None, hear: Callable[[News, float], None]
+        self, store: Store, notifier: Notifier | None, hear: Callable[[News, float], bool | None]
     ) -> None:
         self._store = store
         self._notifier = notifier
         self._hear = hear
-        """This worker's own ear: the news, and in how many seconds the job will be due."""
+        """This worker's own ear: the news, and in how many seconds the job will be due. It answers
+        whether it was idle and looks at once; then one of the others can sleep on."""
+        self._ended: list[str] = []
         self._scheduled: dict[tuple[str, str], tuple[int, datetime | None]] = {}
         self._news: list[News] = []
 
@@ -60,21 +62,25 @@ class Announcer:
             self.scheduled(job.queue, job.type, job.run_at)
 
     def ended(self, sequence_id: str) -> None:
-        if self._notifier is not None:
-            self._news.append(SequenceEnded(sequence_id))
+        self._ended.append(sequence_id)
 
-    def lost(self, job_id: str, reason: str) -> None:
-        if self._notifier is not None:
-            self._news.append(OwnershipLost(job_id, reason))
+    def lost(self, job_id: str, reason: str, worker: str | None) -> None:
+        """Whoever runs the job, this worker if it is known, must stop."""
+        self._news.append(OwnershipLost(job_id, reason, worker))
 
     def send(self) -> None:
-        if self._scheduled:
-            for (queue, type_), (count, run_at) in self._scheduled.items():
-                news = JobsScheduled(queue, type_, count, run_at)
-                self._news.append(news)
-                self._hear(news, 0.0)
-            self._scheduled = {}
+        for (queue, type_), (count, run_at) in self._scheduled.items():
+            woken = self._hear(JobsScheduled(queue, type_, count, run_at), 0.0)
+            left = count - 1 if woken else count
+            if left:
+                self._news.append(JobsScheduled(queue, type_, left, run_at))
+        self._scheduled.clear()
+        notifier = self._notifier
+        if self._ended:
+            if notifier is not None and notifier.wants(SequenceEnded):
+                self._news += map(SequenceEnded, self._ended)
+            self._ended.clear()
         if self._news:
             news_to_send, self._news = self._news, []
-            if self._notifier is not None:
-                self._notifier.publish_soon(news_to_send)
+            if notifier is not None:
+                notifier.publish_soon(news_to_send)

@@ -332,4 +332,4 @@ class BlockingClient:
         if tx is None:
             self._teller.tell_soon(consequences)
         else:
-            self._teller.tell_after(tx, consequences)
+            self._teller.tell_with_sync(tx, consequences)

@@ -345,4 +345,4 @@ class Client:
         if tx is None:
             await self._teller.tell(consequences)
         else:
-            self._teller.tell_after(tx, consequences)
+            await self._teller.tell_with(tx, consequences)

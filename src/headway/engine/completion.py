@@ -126,7 +126,7 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         traceback: TracebackType | None,
     ) -> None:
         if self._tx is not None and kind is None:
-            self._teller.tell_after(self._tx, self.consequences)
+            self._teller.tell_with_sync(self._tx, self.consequences)
 
 
 def _complete_again(

@@ -38,11 +38,8 @@ class Consequences:
     def schedule(self, queue: str, type: str, run_at: datetime | None, *, count: int = 1) -> None:
         """Jobs can be claimed from `run_at` on; None: from a moment that only the store knows."""
         known = self.scheduled.get((queue, type))
-        if known is not None:
-            count += known.count
-            both = None if known.run_at is None or run_at is None else (known.run_at, run_at)
-            run_at = both and min(both)
-        self.scheduled[queue, type] = JobsScheduled(queue, type, count, run_at)
+        news = JobsScheduled(queue, type, count, run_at)
+        self.scheduled[queue, type] = news if known is None else known.joined(news)
 
     def create(self, jobs: Iterable[NewJob], stored: Iterable[Inserted], watched: bool) -> None:
         """Jobs were stored; `watched` says whether anyone wants to hear of each."""
@@ -68,7 +65,7 @@ class Consequences:
     def take(self, job: JobRecord, reason: str) -> None:
         """If somebody runs the job, it is no longer theirs."""
         if job.state is JobState.RUNNING:
-            self.others.append(OwnershipLost(job.id, reason))
+            self.others.append(OwnershipLost(job.id, reason, job.worker))
 
     def complete(self, job: JobRecord) -> None:
         """The job was completed without a worker."""
@@ -90,6 +87,7 @@ class Teller:
         self._store = store
         self._notifier = notifier
         self._observers = observers
+        self._publish_within = notifier.within(store.name)
         self._troubled = False
 
     @property
@@ -115,9 +113,23 @@ class Teller:
         if news:
             self._notifier.publish_soon(news)
 
-    def tell_after(self, tx: Any, consequences: Consequences) -> None:
-        """Once the caller's transaction has committed, if that can be seen."""
-        self._store.after_commit(tx, partial(self.tell_soon, consequences))
+    async def tell_with(self, tx: Any, consequences: Consequences) -> None:
+        """When the caller's transaction commits, and not if it is rolled back: seen by us, or told
+        by the transaction itself. Where neither can be, workers find the jobs by polling."""
+        if self._sees_commit(tx, consequences):
+            return
+        if self._publish_within is not None and (news := consequences.news):
+            await self._store.run_in(tx, self._publish_within, news)
+
+    def tell_with_sync(self, tx: Any, consequences: Consequences) -> None:
+        """The same on a connection that blocks."""
+        if self._sees_commit(tx, consequences):
+            return
+        if self._publish_within is not None and (news := consequences.news):
+            self._store.run_in_sync(tx, self._publish_within, news)
+
+    def _sees_commit(self, tx: Any, consequences: Consequences) -> bool:
+        return self._store.after_commit(tx, partial(self.tell_soon, consequences))
 
     def _tell_here(self, consequences: Consequences) -> Sequence[News]:
         for scheduled in consequences.scheduled.values():

@@ -69,6 +69,7 @@ class Fetcher:
         self._empty_handed = 0
         """Claims in a row that gave nothing."""
         self._due_times: list[float] = []
+        self._longest_pause = settings.poll_every
 
     def stop(self) -> None:
         """Claim no more. `run` returns when the claim under way has been answered."""
@@ -84,10 +85,29 @@ class Fetcher:
             if news.run_at is not None:
                 self.expect((news.run_at - datetime.now(UTC)).total_seconds())
 
-    def hear_own(self, news: News, seconds: float) -> None:
-        """News of this worker's own making: a job can be claimed in so many seconds."""
-        if isinstance(news, JobsScheduled) and self._concerns(news):
-            self.expect(seconds)
+    def hear_own(self, news: News, seconds: float) -> bool:
+        """News of this worker's own making: a job can be claimed in so many seconds. Whether that
+        wakes this worker, so that nobody else need wake for it."""
+        if not isinstance(news, JobsScheduled) or not self._concerns(news):
+            return False
+        wakes = seconds <= 0 and self.is_idle()
+        self.expect(seconds)
+        return wakes
+
+    def is_idle(self) -> bool:
+        """Whether this worker has room and no reason to look; may be asked from any thread."""
+        lanes = self._lanes
+        return (
+            not self._hungry
+            and lanes.running + lanes.waiting < lanes.concurrency
+            and not self._stopped.is_set()
+        )
+
+    def rely_on_news(self, longest_pause: float | None) -> None:
+        """Look this rarely when idle; None: news does not come, look as often as one must. Either
+        way something may have been missed, so look now."""
+        self._longest_pause = longest_pause or self._settings.poll_every
+        self.expect()
 
     def expect(self, seconds: float = 0.0) -> None:
         """Look for jobs in so many seconds."""
@@ -241,7 +261,7 @@ class Fetcher:
         """How long to wait for news at most."""
         if self._hungry:  # only room is lacking, and that makes itself heard
             return HOARDED if self._lanes.waiting else None
-        pause = min(self._settings.poll_every, SHORTEST_POLL * 2.0 ** min(self._empty_handed, 20))
+        pause = min(self._longest_pause, SHORTEST_POLL * 2.0 ** min(self._empty_handed, 20))
         pause *= 0.75 + random() / 4
         if self._due_times:
             pause = min(pause, max(self._due_times[0] - self._clock.monotonic(), 0.0))

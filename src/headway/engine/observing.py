@@ -32,6 +32,10 @@ class Observers:
         self.present = True
         self.active = self.active or bool(getattr(observer, "every_job", True))
 
+    def include(self, kind: type) -> bool:
+        """Whether an observer of this kind is among them."""
+        return any(isinstance(observer, kind) for observer in self._observers)
+
     @property
     def every_job(self) -> bool:
         return self.active

@@ -200,7 +200,8 @@ def check_startable(request: object) -> None:
             "instead of @app.step to start it"
         )
     raise InvalidRequest(
-        f"start takes a request, as `job_type.request(...)` makes it, not {type(request).__name__}"
+        "start takes a request: write `app.start(charge.request(...))`, "
+        f"not `app.start({getattr(request, 'name', 'something else')})`"
     )
 
 

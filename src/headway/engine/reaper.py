@@ -60,7 +60,7 @@ class Reaper:
         for job, loss, verdict in zip(expired, losses, settled.verdicts, strict=True):
             if verdict is not Verdict.APPLIED:
                 continue  # another reaper was faster, or the lease was renewed after all
-            self._announcer.lost(job.id, LEASE_EXPIRED)
+            self._announcer.lost(job.id, LEASE_EXPIRED, job.worker)
             if loss.dead:
                 self._announcer.ended(job.sequence_id)
             else:

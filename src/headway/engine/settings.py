@@ -19,6 +19,8 @@ from headway.domain.names import check_name
 from headway.domain.reading import PruneRule
 
 MAX_BATCH = 250
+MOST_SAVED = 5.0
+"""Seconds by which polling slows at most while news flows."""
 WEEK = timedelta(days=7)
 
 
@@ -77,8 +79,9 @@ def _no_overrides() -> Mapping[str, Retention]:
 class WorkerSettings:
     """All times are in seconds."""
 
-    queues: Sequence[str | WorkQueue] | Mapping[str, int | None] = (DEFAULT_QUEUE,)
-    """Names in order of precedence, names with their limits, or WorkQueues."""
+    queues: Sequence[str | WorkQueue] | Mapping[str, int | None] | None = None
+    """Names in order of precedence, names with their limits, or WorkQueues. None: all queues that
+    the app's job types name."""
     concurrency: int = 50
     """Jobs that run at once."""
     batch_size: int = MAX_BATCH
@@ -88,6 +91,9 @@ class WorkerSettings:
     """None: a third of the lease."""
     poll_every: float = 1.0
     """How long an idle worker that hears no news waits before it looks again."""
+    poll_when_told: float | None = None
+    """The same while news flows. None: a few times `poll_every`, but no more than 5 seconds longer
+    than that; the more the notifier hears of, the longer."""
     prefetch_for: float = 0.05
     """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
     grace: float = 30.0
@@ -114,6 +120,8 @@ class WorkerSettings:
             "forget_workers_after",
         ):
             _check_seconds(name, getattr(self, name), least_above_zero=True)
+        if self.poll_when_told is not None:
+            _check_seconds("poll_when_told", self.poll_when_told, least_above_zero=True)
         for name in ("prefetch_for", "grace"):
             _check_seconds(name, getattr(self, name), least_above_zero=False)
         if self.heartbeat_every is not None and not 0 < self.heartbeat_every < self.lease_for:
@@ -127,6 +135,8 @@ class WorkerSettings:
         """The queues in one form. Raises InvalidOption if they do not go together."""
         if isinstance(self.queues, str):
             raise InvalidOption(f"queues is a list of names: write [{self.queues!r}]")
+        if self.queues is None:
+            return (WorkQueue(DEFAULT_QUEUE),)
         if isinstance(self.queues, Mapping):
             lanes = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
         else:
@@ -146,6 +156,12 @@ class WorkerSettings:
 
     def heartbeat_interval(self) -> float:
         return self.lease_for / 3 if self.heartbeat_every is None else self.heartbeat_every
+
+    def polling_when_told(self, saved: float) -> float:
+        """Seconds between looks of an idle worker while news makes most of them unnecessary."""
+        if self.poll_when_told is not None:
+            return self.poll_when_told
+        return min(self.poll_every * saved, self.poll_every + MOST_SAVED)
 
     def prune_rules(self) -> list[PruneRule]:
         """What may be pruned: a type's own retention first, then its queue's, then the general."""

@@ -39,9 +39,12 @@ class Trouble:
 
     def began(self, error: BaseException) -> float:
         """Note an error; the seconds to wait before the next try."""
+        return self.began_with(f"{type(error).__name__}: {error}")
+
+    def began_with(self, described: str) -> float:
+        """The same, with the error in words."""
         self._failures += 1
         if self._failures == 1:
-            described = f"{type(error).__name__}: {error}"
             self._observers.observe(WorkerTroubled(self._worker, self._part, described))
         ceiling = min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30), LONGEST_PAUSE)
         return ceiling * (0.5 + random() / 2)

@@ -17,12 +17,15 @@ from headway.domain.errors import (
 )
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.news import News, SequenceEnded
-from headway.ports.notifier import Disposer, Notifier
+from headway.domain.news import Interest, News
+from headway.engine.hearing import polling_saved
+from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
 from headway.ports.store import Store
 
 POLL_EVERY = 0.1
 """Seconds between looks where no news may come."""
+LESS_OFTEN = 2.0
+"""How many times longer than a worker somebody who waits may sleep: it is one of many."""
 
 _log = logging.getLogger("headway")
 _GOES_ON: Final = object()
@@ -43,12 +46,16 @@ async def wait_for_result(
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
     ended = asyncio.Event()
+    patience = _Patience(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
 
-    def listen(news: News) -> None:
-        if isinstance(news, SequenceEnded) and news.sequence_id == sequence_id:
-            ended.set()
+    def listen(_: News) -> None:
+        ended.set()
 
-    dispose = await _subscribe(notifier, listen)
+    def attend(hearing: Hearing) -> None:
+        patience.told = hearing.flows
+        ended.set()  # news may have been missed
+
+    dispose = await _subscribe(notifier, sequence_id, listen, attend)
     try:
         while True:
             ended.clear()
@@ -56,7 +63,7 @@ async def wait_for_result(
             result = _result(job, sequence_id, decode)
             if result is not _GOES_ON:
                 return result
-            pause = poll_every
+            pause = patience.next()
             if deadline is not None:
                 pause = min(pause, deadline - loop.time())
                 if pause <= 0:
@@ -97,9 +104,27 @@ def wait_for_result_sync(
         pause = min(pause * 1.5, poll_every)
 
 
-async def _subscribe(notifier: Notifier, listen: Callable[[News], None]) -> Disposer | None:
+class _Patience:
+    """How long to wait for news: as it goes on, and while news flows, longer."""
+
+    def __init__(self, poll_every: float, longer: float) -> None:
+        self.told = False
+        self._shortest = self._pause = poll_every
+        self._longest = poll_every * longer
+
+    def next(self) -> float:
+        if not self.told:
+            return self._shortest
+        pause, self._pause = self._pause, min(self._pause * 1.5, self._longest)
+        return pause
+
+
+async def _subscribe(
+    notifier: Notifier, sequence_id: str, listen: Listener, attend: Attendant
+) -> Disposer | None:
+    interest = Interest(sequences=frozenset((sequence_id,)))
     try:
-        return await notifier.subscribe(listen)
+        return await notifier.subscribe(listen, interest, hearing=attend)
     except Exception:
         _log.warning("no news can be heard; waiting by looking again", exc_info=True)
         return None

@@ -20,7 +20,7 @@ import msgspec
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
-from headway.domain.news import News, OwnershipLost
+from headway.domain.news import Interest, News, OwnershipLost
 from headway.domain.reading import WorkerRecord
 from headway.engine.announcing import Announcer
 from headway.engine.clock import SystemClock
@@ -29,6 +29,7 @@ from headway.engine.dispatcher import Dispatcher
 from headway.engine.execution import SHUTDOWN, Execution
 from headway.engine.fetcher import Fetcher
 from headway.engine.handler import Handler
+from headway.engine.hearing import polling_saved
 from headway.engine.heartbeat import Heartbeat
 from headway.engine.lanes import Lanes
 from headway.engine.maintenance import Maintenance
@@ -41,7 +42,7 @@ from headway.engine.settings import WorkerSettings
 from headway.engine.staging import Desk
 from headway.engine.trouble import Trouble, sleep_unless
 from headway.ports.clock import Clock
-from headway.ports.notifier import Disposer, Notifier
+from headway.ports.notifier import Disposer, Hearing, Notifier
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 
@@ -261,7 +262,10 @@ class _Shift:
         fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
         self.started.set()
         try:
-            await asyncio.shield(fetching)
+            parts: set[asyncio.Task[Any]] = {fetching, committing}
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            # Without its committer, whatever ended that, a worker would claim and never settle.
+            (committing if committing.done() else fetching).result()
         except asyncio.CancelledError:
             self._hurry.set()
             raise
@@ -278,10 +282,18 @@ class _Shift:
         if self._notifier is None:
             return 0.0
         try:
-            self._unsubscribe = await self._notifier.subscribe(self._hear)
+            self._unsubscribe = await self._notifier.subscribe(
+                self._hear,
+                Interest(
+                    queues=frozenset(lane.name for lane in self._lanes.lanes),
+                    types=frozenset(self._handlers),
+                    worker=self._settings.worker_id,
+                ),
+                idle=self._fetcher.is_idle,
+                hearing=self._attend,
+            )
         except Exception as error:
             return self._listening.began(error)
-        self._listening.over()
         return 0.0
 
     async def _keep_subscribed(self) -> None:
@@ -383,8 +395,18 @@ class _Shift:
         else:
             self._fetcher.hear(news)
 
-    def _hear_own(self, news: News, seconds: float) -> None:
-        self._fetcher.hear_own(news, seconds)
+    def _attend(self, hearing: Hearing) -> None:
+        """The notifier says whether news flows."""
+        if hearing.flows:
+            self._listening.over()
+            saved = polling_saved(self._store, self._notifier)
+            self._fetcher.rely_on_news(self._settings.polling_when_told(saved))
+        else:
+            self._listening.began_with(hearing.reason)
+            self._fetcher.rely_on_news(None)
+
+    def _hear_own(self, news: News, seconds: float) -> bool:
+        return self._fetcher.hear_own(news, seconds)
 
     def _committed(self) -> None:
         self._fetcher.committed()

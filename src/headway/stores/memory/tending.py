@@ -104,13 +104,14 @@ class Tending(Table):
 
     def _may_go(self, row: Row, rule: PruneRule) -> bool:
         spec = row.spec
+        began_with = (row.first or row).spec.type
         return (
             row.state is rule.state
             and row.successor is None
             and not row.dead
-            and (rule.types is None or spec.type in rule.types)
+            and (rule.types is None or began_with in rule.types)
             and (rule.queues is None or spec.queue in rule.queues)
-            and spec.type not in rule.except_types
+            and began_with not in rule.except_types
             and spec.queue not in rule.except_queues
             and all(waiter.state in TERMINAL for waiter in self._waiters(row.first or row))
         )

@@ -125,7 +125,7 @@ class PostgresOperations(Managing):
             (present, *kind),
             [
                 (done.job_id, done.token, done.output, *self._own_part(successor))
-                for done, successor in completions
+                for done, successor in sorted(completions, key=lambda pair: pair[0].job_id)
             ],
             alone=alone,
         )

@@ -85,7 +85,10 @@ class SqliteStore(SqliteOperations, Joining):
         self._writer = self._reader = None
         for thread in threads:
             if thread is not None:
-                await asyncio.to_thread(thread.close)
+                try:
+                    await asyncio.to_thread(thread.close)
+                except RuntimeError:  # the interpreter is ending, and starts no more threads
+                    thread.close()
 
     async def migrate(self) -> list[str]:
         return await asyncio.to_thread(self._migrate)

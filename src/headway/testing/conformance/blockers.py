@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec import structs
+
 from headway.domain.errors import InvalidOption, JobNotFound, WrongState
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
@@ -136,6 +138,21 @@ async def outputs_come_in_the_order_of_the_blockers(store: Store) -> None:
     assert outputs[waiting] == ["2", "0", None, "1"]
     assert outputs.get(free, []) == []
     assert (await read(store, waiting)).blockers == tuple(job.id for job in order)
+
+
+@case
+async def storing_again_what_was_stored_changes_nothing(store: Store) -> None:
+    """As after an answer that was lost."""
+    blocker = await running(store)
+    part, waiting = new_job(queue="part"), new_job(queue="waiting")
+    waiting = structs.replace(waiting, blockers=(blocker.id, part.id))
+    await insert(store, part, waiting)
+    before = await snapshot(store)
+    await insert(store, part, waiting)
+    assert await snapshot(store) == before
+    await complete(store, blocker)
+    settled = await complete(store, await claim_one(store, "part"))
+    assert [freed.job_id for freed in settled.freed] == [waiting.id]
 
 
 @case

@@ -207,3 +207,13 @@ async def a_pruned_key_can_be_used_again(store: Store) -> None:
     (answer,) = await insert(store, new_job(dedup_key="k", dedup_any=True), now=LATER)
     assert not answer.deduplicated
     assert answer.id != old
+
+
+@case
+async def a_sequence_goes_by_the_type_that_it_began_with(store: Store) -> None:
+    first = await running(store, type="first")
+    await complete(store, first, successor=successor_of(first, type="second"), now=at(1))
+    await complete(store, await claim_one(store, types=("second",), now=at(2)), now=at(3))
+    assert await store.run(store.prune, rule(types=("second",)), 10, now=LATER) == 0
+    assert await store.run(store.prune, rule(except_types=("first",)), 10, now=LATER) == 0
+    assert await store.run(store.prune, rule(types=("first",)), 10, now=LATER) == 2

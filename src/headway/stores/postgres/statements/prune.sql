@@ -5,8 +5,8 @@ with victim as (
     where j.finished_at < coalesce($2::timestamptz, statement_timestamp())
             - make_interval(secs => $3::float8)
         and j.state = $1::text
-        and ($4::text[] is null or j.type = any($4::text[]))
-        and j.type <> all($5::text[])
+        and ($4::text[] is null or coalesce(j.sequence_type, j.type) = any($4::text[]))
+        and coalesce(j.sequence_type, j.type) <> all($5::text[])
         and ($6::text[] is null or j.queue = any($6::text[]))
         and j.queue <> all($7::text[])
         and not exists (

@@ -3,8 +3,8 @@ select j.sequence_id
 from /*headway*/job j
 where j.finished_at < ?2 - cast(round(?3 * 1000000) as integer)
     and j.state = ?1
-    and (?4 is null or j.type in (select value from json_each(?4)))
-    and j.type not in (select value from json_each(?5))
+    and (?4 is null or coalesce(j.sequence_type, j.type) in (select value from json_each(?4)))
+    and coalesce(j.sequence_type, j.type) not in (select value from json_each(?5))
     and (?6 is null or j.queue in (select value from json_each(?6)))
     and j.queue not in (select value from json_each(?7))
     and not exists (

@@ -1,0 +1,93 @@
+"""The memory store under watch: a checker sees every row that changed, after every operation."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from headway.ports.statement import Operation
+from headway.stores.memory.row import Row
+from headway.stores.memory.store import MemoryStore
+from headway.stores.memory.transaction import MemoryTransaction
+
+T = TypeVar("T")
+
+_changed: dict[str, Row] = {}
+_NOBODY = contextvars.Context()
+
+
+class WatchedRow(Row, eq=False):
+    """Notes that it was touched, whoever did it and however."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _changed[self.id] = self
+        super().__setattr__(name, value)
+
+
+class Watcher(Protocol):
+    def operated(
+        self,
+        operation: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        tx: MemoryTransaction | None,
+        answer: Any,
+        changed: dict[str, Row],
+    ) -> None: ...
+
+    def committed(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None: ...
+
+    def rolled_back(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None: ...
+
+
+class WatchedMemory(MemoryStore):
+    def __init__(self, watcher: Watcher) -> None:
+        super().__init__()
+        _changed.clear()
+        self._watcher = watcher
+        self._is_open = True
+
+    def row(self, job_id: str) -> Row | None:
+        """As others see it: without what is not committed."""
+        row = self._rows.get(job_id)
+        if row is None:
+            return None
+        if row.owner is not None:
+            return row.owner.journal.images[row]
+        return None if row.dead else row
+
+    def _drive(self, tx: MemoryTransaction | None, start: Callable[[], Operation[T]]) -> T:
+        answer = super()._drive(tx, start)
+        self._report(start, tx, answer)
+        return answer
+
+    def _drive_verb(self, start: Callable[[], Operation[T]]) -> T:
+        answer = super()._drive_verb(start)
+        self._report(start, None, answer)
+        return answer
+
+    def _add(self, row: Row) -> None:
+        _changed[row.id] = row
+        super()._add(row)
+
+    def _forget(self, row: Row) -> None:
+        _changed[row.id] = row
+        super()._forget(row)
+
+    def _end_transaction(self, tx: MemoryTransaction, commit: bool) -> None:
+        if tx not in self._transactions:
+            return
+        # Whoever waits for the end must hear of it, even if the one who ended it dies just now.
+        _NOBODY.run(super()._end_transaction, tx, commit)
+        changed = _changed.copy()
+        _changed.clear()
+        (self._watcher.committed if commit else self._watcher.rolled_back)(tx, changed)
+
+    def _report(
+        self, start: Callable[[], Operation[Any]], tx: MemoryTransaction | None, answer: Any
+    ) -> None:
+        if isinstance(start, partial):
+            changed = _changed.copy()
+            _changed.clear()
+            self._watcher.operated(start.func, start.args, tx, answer, changed)
