@@ -248,7 +248,10 @@ class Checker:
             twins.append(job_id)
         blocked = any(not self.done(blocker) for blocker in row.blockers)
         if blocked != (new.state is JobState.BLOCKED):
-            raise Violation("unblocked by completed blockers", f"{job_id} was born {new.state}")
+            states = {each: self.before.get(each) for each in row.blockers}
+            raise Violation(
+                "unblocked by completed blockers", f"{job_id} was born {new.state}: {states}"
+            )
 
     def _check_claim(self, act: Act, old: Content, new: Content, what: str) -> None:
         order, now = act.order, self._world.store_time()

@@ -59,6 +59,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self._ended = False
         self._clock_resolution = 1e-7
         self._selector = _Leap(self)
         self.set_exception_handler(lambda _loop, _context: None)
@@ -75,6 +76,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if handle._context is not None and handle._context.get(PROCESS) is process:
                 handle.cancel()
 
+    def kill_all(self) -> None:
+        """The simulation is over: nothing is scheduled any more."""
+        self._ended = True
+        for handle in (*self._ready, *self._scheduled):  # type: ignore[attr-defined]
+            handle.cancel()
+
     def call_at(
         self,
         when: float,
@@ -82,17 +89,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        if _is_dead(context):
+        if self._ended or _is_dead(context):
             return events.TimerHandle(when, callback, args, self, context)
         return super().call_at(when, callback, *args, context=context)
 
     def _call_soon(
         self, callback: Callable[..., Any], args: Any, context: contextvars.Context | None
     ) -> asyncio.Handle:
-        if _is_dead(context):
+        if self._ended or _is_dead(context):
             return events.Handle(callback, args, self, context)
         handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
         return handle
+
+    def _check_closed(self) -> None: ...
 
     def _make_task(self, loop: Any, work: Any, **options: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=self, **options)

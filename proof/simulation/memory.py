@@ -79,10 +79,14 @@ class WatchedMemory(MemoryStore):
         if tx not in self._transactions:
             return
         # Whoever waits for the end must hear of it, even if the one who ended it dies just now.
+        callbacks, tx.callbacks = tx.callbacks, []
         _NOBODY.run(super()._end_transaction, tx, commit)
         changed = _changed.copy()
         _changed.clear()
         (self._watcher.committed if commit else self._watcher.rolled_back)(tx, changed)
+        if commit:
+            for callback in callbacks:
+                callback()
 
     def _report(
         self, start: Callable[[], Operation[Any]], tx: MemoryTransaction | None, answer: Any

@@ -141,33 +141,36 @@ class Failing:
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        store: Any = super()
         visit = self._visit(operation)
         if visit is None:
-            return await super().run(operation, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue] - a store's class comes after this one
+            return await store.run(operation, *args, **kwargs)
         await visit.reach("enter")
         watched = self._watched(visit, operation)
-        answer = await super().run(watched, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue] - a store's class comes after this one
+        answer: T = await store.run(watched, *args, **kwargs)
         await visit.reach("exit")
         return answer
 
     async def run_in(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        store: Any = super()
         visit = self._visit(operation)
         if visit is None:
-            return await super().run_in(tx, operation, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue] - a store's class comes after this one
+            return await store.run_in(tx, operation, *args, **kwargs)
         await visit.reach("enter")
         watched = self._watched(visit, operation)
-        answer = await super().run_in(tx, watched, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue] - a store's class comes after this one
+        answer: T = await store.run_in(tx, watched, *args, **kwargs)
         await visit.reach("exit")
         return answer
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[Any]:
+        store: Any = super()
         visit = self.failpoints.visit("transaction")
         assert visit is not None
         await visit.reach("before it begins")
-        async with super().begin() as tx:  # pyright: ignore[reportAttributeAccessIssue] - a store's class comes after this one
+        async with store.begin() as tx:
             await visit.reach("begun")
             yield tx
             await visit.reach("before it commits")

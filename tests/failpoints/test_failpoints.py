@@ -47,7 +47,9 @@ async def shop(database: Database) -> AsyncIterator[Shop]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("how", [How.ERROR, How.LOST, How.CANCEL, How.STOP], ids=lambda how: how.name)
+@pytest.mark.parametrize(
+    "how", [How.ERROR, How.LOST, How.CANCEL, How.STOP], ids=lambda how: how.name
+)
 async def test_at_every_place(database: Database, shop: Shop, scenario: str, how: How) -> None:
     places = await all_places(database, shop, scenario)
     failpoints = failing(shop).failpoints

@@ -32,7 +32,8 @@ def main() -> None:
             asyncio.run(work(dsn, queue, place))
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, flush=True)
+        sys.stdout.write(f"{os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -35,7 +35,10 @@ class Findings:
     """All of it at one moment."""
 
     def __init__(self, jobs: list[Any], effects: list[Any], completions: list[Any]) -> None:
-        self.jobs = [Row(str(row[0]), *row[1:4], str(row[4]), row[5]) for row in jobs]
+        self.jobs = [
+            Row(str(id), type, queue, state, str(sequence_id), step)
+            for id, type, queue, state, sequence_id, step in jobs
+        ]
         self._effects = Counter(str(row[0]) for row in effects)
         self._completions = Counter(str(row[0]) for row in completions)
 

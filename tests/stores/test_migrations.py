@@ -129,6 +129,12 @@ def test_an_unreadable_dsn_is_not_repeated() -> None:
     assert "secret" not in str(caught.value)
 
 
+async def test_asking_for_the_status_makes_no_file(sqlite_path: Path) -> None:
+    (step, *_) = await SqliteStore(sqlite_path).migration_status()
+    assert step.applied_at is None
+    assert not sqlite_path.exists()
+
+
 async def test_an_unreachable_file_is_named(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "missing" / "shop.db")
     with pytest.raises(StoreUnreachable, match=r"shop\.db"):

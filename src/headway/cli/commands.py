@@ -37,7 +37,9 @@ def headway() -> None:
 @headway.command()
 @target
 @click.option("--queues", help="Queues to work on, in order: a,b or with limits a=10,b=2.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Jobs run at once per process.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Jobs run at once per process.  [default: 50]"
+)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from headway.ports.statement import Statement
 
@@ -19,9 +19,11 @@ def with_columns(statement: Statement) -> tuple[Any, ...]:
 def with_literals(statement: Statement) -> tuple[Any, ...]:
     """The same for psycopg, with arrays as the text that PostgreSQL reads: psycopg writes them
     element by element in Python, which takes thirty times as long."""
-    return tuple(
-        array_literal(value) if type(value) is list else value for value in with_columns(statement)
-    )
+    return tuple(map(_parameter, with_columns(statement)))
+
+
+def _parameter(value: Any) -> Any:
+    return array_literal(cast("list[Any]", value)) if type(value) is list else value
 
 
 def array_literal(values: Sequence[Any]) -> Any:

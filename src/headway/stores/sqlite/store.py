@@ -203,8 +203,10 @@ class SqliteStore(SqliteOperations, Joining):
         return missing
 
     def _status(self) -> list[MigrationStatus]:
-        with closing(self._connect()) as connection:
-            applied = self._applied(connection)
+        applied: dict[int, int] = {}
+        if Path(self._path).exists():  # asking must not make the file
+            with closing(self._connect()) as connection:
+                applied = self._applied(connection)
         return [
             MigrationStatus(
                 migration.version,
