@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks import raw
+from benchmarks import raw, sequences
 from benchmarks.measuring import (
     Place,
     drain,
@@ -150,8 +150,12 @@ def main() -> None:
             with psycopg.connect(dsn) as connection:
                 results["postgres"] = connection.info.parameter_status("server_version")
             say(f"PostgreSQL {results['postgres']}, fsync and synchronous_commit on")
-            results["stores"]["postgres"] = measure_store(Place("postgres", dsn), options)
+            place = Place("postgres", dsn)
+            results["stores"]["postgres"] = measure_store(place, options)
+            results["sequences"] = sequences.measure(place, options.jobs, options.rounds)
     print(table(results))
+    if "sequences" in results:
+        print(f"\n{sequences.sentence(results['sequences'])}")
     if options.json:
         options.json.write_text(json.dumps(results, indent=2))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -23,8 +25,21 @@ from headway.stores.postgres.connections import SETTINGS
 from headway.stores.sql.files import load_statements
 
 
-def drain_postgres(dsn: str, job_type: str, batch: int) -> tuple[int, float]:
-    """Claim and complete until nothing is left; how many, and in how many seconds."""
+TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
+PLAIN = ("default", 0, 4, 5, None, None, None, None, None, 0, "pending", 0, False, False, None,
+         None)  # fmt: skip
+"""What a job without options is stored with, from its queue on."""
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def drain_postgres(
+    dsn: str, job_type: str, batch: int, claimed: Callable[[int], None] = _ignore
+) -> tuple[int, float]:
+    """Claim and complete until nothing is left; how many, and in how many seconds. `claimed` is
+    told of every batch."""
     sql = load_statements("headway.stores.postgres", '"headway".')
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.adapters.register_loader("uuid", TextLoader)
@@ -43,13 +58,16 @@ def drain_postgres(dsn: str, job_type: str, batch: int) -> tuple[int, float]:
             rows = cursor.fetchall()
             if not rows:
                 return count, time.perf_counter() - started
+            claimed(len(rows))
             bound = max(row[5] for row in rows)
             done = Statement("", (None,), [(row[0], token, None) for row in rows])
             cursor.execute(complete, with_literals(done))
             count += len(cursor.fetchall())
 
 
-def drain_sqlite(path: str, job_type: str, batch: int) -> tuple[int, float]:
+def drain_sqlite(
+    path: str, job_type: str, batch: int, claimed: Callable[[int], None] = _ignore
+) -> tuple[int, float]:
     sql = load_statements("headway.stores.sqlite", "headway_")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma journal_mode = wal")
@@ -65,24 +83,58 @@ def drain_sqlite(path: str, job_type: str, batch: int) -> tuple[int, float]:
             connection.execute("commit")
             if not rows:
                 return count, time.perf_counter() - started
+            claimed(len(rows))
             connection.execute("begin immediate")
             done = Statement(sql["complete"], (now,), [(row[0], token, None) for row in rows])
             count += len(execute(connection, done))
             connection.execute("commit")
 
 
+class RawPostgres:
+    """One connection and the store's insert statement."""
+
+    def __init__(self, dsn: str, job_type: str) -> None:
+        self._sql = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        self._cursor = RawCursor(self._connection)
+        self._rest = (None, None, 0.0, job_type, *PLAIN)
+
+    def insert(self, texts: Sequence[str]) -> None:
+        """Store jobs with one statement, and commit."""
+        ids = [new_id() for _ in texts]
+        self._cursor.execute(self._sql, (ids, list(texts), *self._rest))
+        self._cursor.fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class RawSqlite:
+    """The same on a file."""
+
+    def __init__(self, path: str, job_type: str) -> None:
+        self._sql = load_statements("headway.stores.sqlite", "headway_")["insert"]
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.execute("pragma synchronous = full")
+        self._rest: tuple[Any, ...] = (None, 0.0, job_type, *PLAIN)
+
+    def insert(self, texts: Sequence[str]) -> None:
+        now = time.time_ns() // 1000
+        rows = [(new_id(), text) for text in texts]
+        self._connection.execute("begin immediate")
+        execute(self._connection, Statement(self._sql, (now, *self._rest), rows))
+        self._connection.execute("commit")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 def insert_postgres(dsn: str, job_type: str, seconds: float) -> float:
     """One insert and commit at a time; how many per second."""
-    sql = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
-    text = '{"n":1,"text":"' + "x" * 100 + '"}'
-    rest = (None, None, 0.0, job_type, "default", 0, 4, 5, None, None, None, None, None, 0,
-            "pending", 0, False, False, None, None)  # fmt: skip
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = RawCursor(connection)
+    with closing(RawPostgres(dsn, job_type)) as raw:
         count = 0
         started = time.perf_counter()
         while time.perf_counter() - started < seconds:
-            cursor.execute(sql, ([new_id()], [text], *rest))
-            cursor.fetchall()
+            raw.insert((TEXT,))
             count += 1
         return count / (time.perf_counter() - started)

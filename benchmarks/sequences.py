@@ -66,6 +66,14 @@ def measure(place: Place, count: int, rounds: int) -> dict[str, float]:
     }
 
 
+def sentence(result: dict[str, float]) -> str:
+    return (
+        f"A plain job costs {result['plain job']:.0f} µs, a step of a sequence of {STEPS} "
+        f"{result['step']:.0f} µs: ratio {result['ratio']:.2f} (at most {MOST}); draining alone "
+        f"{result['drained ratio']:.2f}."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sequences", description=__doc__)
     parser.add_argument("--jobs", type=int, default=20_000)
@@ -74,9 +82,7 @@ def main() -> None:
     with PostgresServer(durable=True) as server:
         place = Place("postgres", server.url(server.create_database()))
         result = measure(place, options.jobs, options.rounds)
-    print(f"a plain job costs {result['plain job']:.0f} µs, a step of {STEPS} {result['step']:.0f}")
-    print(f"ratio {result['ratio']:.2f} (at most {MOST}); draining alone "
-          f"{result['drained ratio']:.2f}")  # fmt: skip
+    print(sentence(result))
 
 
 if __name__ == "__main__":

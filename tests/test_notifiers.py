@@ -81,7 +81,7 @@ def test_a_subscriber_whose_loop_is_gone_is_forgotten():
 
     asyncio.run(subscribe())
     notifier.publish_soon(NEWS)
-    assert not notifier._subscribers
+    assert not len(notifier._hub)
 
 
 async def test_nobody_hears_anything_without_a_notifier():

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from headway import After, Continuation, Job, Unrecoverable
 from headway.engine.codec import JsonCodec
@@ -36,6 +37,13 @@ def _running(job: Job[*tuple[object, ...]]) -> Generator[World]:
             world.runs.pop(key, None)
 
 
+async def _complete(job: Job, world: World) -> Any:
+    """From here on it is the row's lock that keeps others away, not the lease: a handler whose
+    lease has run out is refused by this, and one that was not may take its time."""
+    world.runs.pop((job.id, job.lease.version), None)
+    return await job.complete()
+
+
 async def _work(world: World) -> None:
     """Take a while, sometimes longer than a lease; fail now and then."""
     lease = world.scenario.lease
@@ -62,7 +70,7 @@ async def effect(job: Job, number: int) -> int:
     """Writes a row of its own in the transaction that completes it."""
     with _running(job) as world:
         await _work(world)
-        tx = await job.complete()
+        tx = await _complete(job, world)
         tx.data[f"effect/{job.id}/{job.lease.version}"] = number
         await asyncio.sleep(random.choice((0.0, 0.02, world.scenario.lease * 1.2)))
         if random.random() < 0.05 and not world.healed:
@@ -74,6 +82,7 @@ async def effect(job: Job, number: int) -> int:
 async def whole(job: Job, number: int) -> int:
     """The same in one transaction from beginning to end."""
     with _running(job) as world:
+        world.runs.pop((job.id, job.lease.version), None)  # it holds the row's lock
         job.tx.data[f"effect/{job.id}/{job.lease.version}"] = number
         await _work(world)
     return number
@@ -87,7 +96,7 @@ async def chain(job: Job, left: int) -> Continuation[int] | int:
         if left == 0:
             return job.step
         if random.random() < 0.3:
-            tx = await job.complete()
+            tx = await _complete(job, world)
             tx.data[f"effect/{job.id}/{job.lease.version}"] = left
         if random.random() < 0.2:
             return job.continue_with(

@@ -13,8 +13,10 @@ from headway.stores.memory.store import MemoryStore
 from headway.stores.memory.transaction import MemoryTransaction
 
 T = TypeVar("T")
+Changed = dict[str, Row | None]
+"""Rows that were touched, as others see them now."""
 
-_changed: dict[str, Row] = {}
+_touched: set[str] = set()
 _NOBODY = contextvars.Context()
 
 
@@ -22,7 +24,7 @@ class WatchedRow(Row, eq=False):
     """Notes that it was touched, whoever did it and however."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _changed[self.id] = self
+        _touched.add(self.id)
         super().__setattr__(name, value)
 
 
@@ -33,18 +35,18 @@ class Watcher(Protocol):
         arguments: tuple[Any, ...],
         tx: MemoryTransaction | None,
         answer: Any,
-        changed: dict[str, Row],
+        changed: Changed,
     ) -> None: ...
 
-    def committed(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None: ...
+    def committed(self, tx: MemoryTransaction, changed: Changed) -> None: ...
 
-    def rolled_back(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None: ...
+    def rolled_back(self, tx: MemoryTransaction, changed: Changed) -> None: ...
 
 
 class WatchedMemory(MemoryStore):
     def __init__(self, watcher: Watcher) -> None:
         super().__init__()
-        _changed.clear()
+        _touched.clear()
         self._watcher = watcher
         self._is_open = True
 
@@ -57,6 +59,11 @@ class WatchedMemory(MemoryStore):
             return row.owner.journal.images[row]
         return None if row.dead else row
 
+    def _changed(self) -> Changed:
+        changed = {job_id: self.row(job_id) for job_id in sorted(_touched)}
+        _touched.clear()
+        return changed
+
     def _drive(self, tx: MemoryTransaction | None, start: Callable[[], Operation[T]]) -> T:
         answer = super()._drive(tx, start)
         self._report(start, tx, answer)
@@ -68,11 +75,11 @@ class WatchedMemory(MemoryStore):
         return answer
 
     def _add(self, row: Row) -> None:
-        _changed[row.id] = row
+        _touched.add(row.id)
         super()._add(row)
 
     def _forget(self, row: Row) -> None:
-        _changed[row.id] = row
+        _touched.add(row.id)
         super()._forget(row)
 
     def _end_transaction(self, tx: MemoryTransaction, commit: bool) -> None:
@@ -81,8 +88,7 @@ class WatchedMemory(MemoryStore):
         # Whoever waits for the end must hear of it, even if the one who ended it dies just now.
         callbacks, tx.callbacks = tx.callbacks, []
         _NOBODY.run(super()._end_transaction, tx, commit)
-        changed = _changed.copy()
-        _changed.clear()
+        changed = self._changed()
         (self._watcher.committed if commit else self._watcher.rolled_back)(tx, changed)
         if commit:
             for callback in callbacks:
@@ -92,6 +98,5 @@ class WatchedMemory(MemoryStore):
         self, start: Callable[[], Operation[Any]], tx: MemoryTransaction | None, answer: Any
     ) -> None:
         if isinstance(start, partial):
-            changed = _changed.copy()
-            _changed.clear()
+            changed = self._changed()
             self._watcher.operated(start.func, start.args, tx, answer, changed)

@@ -61,6 +61,8 @@ async def _start_in_transaction(client: Client, number: int) -> set[str]:
         async with store.begin() as tx:
             sequence = await client.start(plain.request(number), tx=tx)
             other = await client.start(effect.request(number), tx=tx)
+            if random.random() < 0.5:
+                await client.start(chain.request(1), dedup=Dedup("incomplete-0"), tx=tx)
             await asyncio.sleep(random.random() * 0.2)
             if random.random() < 0.3:
                 raise _ChangedMind

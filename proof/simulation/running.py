@@ -173,7 +173,8 @@ class _Run:
                 world.kill(process)
                 world.loop.call_later(fault.seconds, self._replace, fault.target)
             case "restart":
-                worker.request_stop()
+                if not process.dead:
+                    process.spawn(self._stop(process, worker))
                 world.loop.call_later(fault.seconds, self._replace, fault.target)
             case "cut":
                 world.cut(process, fault.seconds)
@@ -181,6 +182,24 @@ class _Run:
                 world.jump(fault.seconds)
             case _:
                 raise ValueError(fault.kind)
+
+    async def _stop(self, process: SimulatedProcess, worker: Worker) -> None:
+        """Gracefully; then, unless something came in between, the worker holds nothing."""
+        world, scenario = self._world, self._world.scenario
+        calm = not (scenario.slow or scenario.failing or scenario.unknown or scenario.jumps)
+        strikes = [fault for fault in scenario.faults if fault.kind in {"cut", "crash"}]
+        began = world.loop.now
+        worker.request_stop()
+        await process.tasks[0]
+        if calm and not any(began - 10 < fault.at < world.loop.now for fault in strikes):
+            held = [
+                job_id
+                for job_id, content in world.checker.before.items()
+                if content.state is JobState.RUNNING
+                and world.checker.rows[job_id].worker == process.name
+            ]
+            if held:
+                world.fail(Violation("a worker that stopped holds nothing", f"{held}"))
 
     def _replace(self, place: int) -> None:
         if not self._world.healed:

@@ -13,11 +13,10 @@ from headway.domain.news import News
 from headway.engine.pulse import Beats
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.store import Store
-from headway.stores.memory.row import Row
 from headway.stores.memory.transaction import MemoryTransaction
 from proof.simulation.checker import Checker, Violation
 from proof.simulation.loop import PROCESS, SimulatedProcess, VirtualLoop
-from proof.simulation.memory import WatchedMemory
+from proof.simulation.memory import Changed, WatchedMemory
 from proof.simulation.scenario import Scenario
 
 BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
@@ -128,14 +127,14 @@ class World:
         arguments: tuple[Any, ...],
         tx: MemoryTransaction | None,
         answer: Any,
-        changed: dict[str, Row],
+        changed: Changed,
     ) -> None:
         self._watch(self.checker.operated, operation, arguments, tx, answer, changed)
 
-    def committed(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None:
+    def committed(self, tx: MemoryTransaction, changed: Changed) -> None:
         self._watch(self.checker.committed, tx, changed)
 
-    def rolled_back(self, tx: MemoryTransaction, changed: dict[str, Row]) -> None:
+    def rolled_back(self, tx: MemoryTransaction, changed: Changed) -> None:
         self._watch(self.checker.rolled_back, tx, changed)
 
     def _watch(self, check: Callable[..., None], *args: Any) -> None:

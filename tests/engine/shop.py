@@ -9,7 +9,7 @@ from typing import Any
 
 from headway import Continuation, Headway, Job
 from headway.domain.events import Event
-from headway.domain.news import News
+from headway.domain.news import EVERYTHING, Interest, News
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
 from headway.engine.identity import new_id
@@ -30,8 +30,10 @@ class Ear(LocalNotifier):
         self.heard: list[News] = []
         self.listening = asyncio.Event()
 
-    async def subscribe(self, listener: Listener) -> Disposer:
-        dispose = await super().subscribe(listener)
+    async def subscribe(
+        self, listener: Listener, interest: Interest = EVERYTHING, **others: Any
+    ) -> Disposer:
+        dispose = await super().subscribe(listener, interest, **others)
         self.listening.set()
         return dispose
 

@@ -139,7 +139,7 @@ def test_completing_without_a_transaction_is_a_step_at_a_time(shop: Shop, client
     with client.complete_sequence(sequence.id, shop.place) as completion:
         completion.continue_with(shop.confirm.request(2))
         assert completion.job.type == "confirm"
-        assert shop.ear.heard[-1] == OwnershipLost(sequence.id, "already_completed")
+        assert shop.ear.heard[-1] == OwnershipLost(sequence.id, "already_completed", "tester")
         stale = client.complete_sequence(sequence)
         completion.complete(Receipt(7))
     assert shop.ear.heard[-1] == SequenceEnded(sequence.id)

@@ -63,7 +63,7 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
     assert await bench.state(dying) is JobState.FAILED
     assert (await bench.get(living)).losses == 2
     await asyncio.sleep(0)
-    assert OwnershipLost(living, "lease_expired") in heard
+    assert OwnershipLost(living, "lease_expired", "dead") in heard
     assert SequenceEnded(dying) in heard
     created = (await bench.get(living)).created_at
     assert JobsScheduled("default", "work", 1, created) in heard

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
+from headway.domain.news import EVERYTHING, Interest
 from headway.engine.context import Job
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifier import Disposer, Listener
@@ -223,11 +225,13 @@ async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
     class Away(LocalNotifier):
         tries = 0
 
-        async def subscribe(self, listener: Listener) -> Disposer:
+        async def subscribe(
+            self, listener: Listener, interest: Interest = EVERYTHING, **others: Any
+        ) -> Disposer:
             self.tries += 1
             if self.tries < 3:
                 raise ConnectionError("no news today")
-            return await super().subscribe(listener)
+            return await super().subscribe(listener, interest, **others)
 
     bench.notifier = Away()
 

@@ -66,7 +66,12 @@ def test_both_stores_know_the_same_verbs() -> None:
 LANE = """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[], array[100],
     null, 30, gen_random_uuid(), 'w', array['t'], 100"""
 IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
-DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], array_fill(null::text, array[100]), null"
+NOTHING = "array_fill(null::text, array[100])"
+DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
+FOLLOWING = f"""array[{IDS}]::uuid[], array_fill('{{}}'::text, array[100]), array[{IDS}]::uuid[],
+    {NOTHING}, array[{IDS}]::uuid[], array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
+CONTINUED = f"""array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, {FOLLOWING}, null, null, 0,
+    't', 'default', 0::smallint, 4, 5, null, null"""
 
 
 @pytest.mark.slow
@@ -75,7 +80,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)
-        for name in ("claim", "complete", "lanes", "extend", "expired"):
+        for name in ("claim", "complete", "complete_continued", "lanes", "extend", "expired"):
             connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
         for rows in (0, 1_000_000):
             _fill(connection, rows)
@@ -85,6 +90,8 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             assert "Sort" not in claim
             complete = _explain(connection, f"complete({DONE})")
             assert "Index Scan using job_pkey" in complete
+            continued = _explain(connection, f"complete_continued({CONTINUED})")
+            assert "Index Scan using job_pkey" in continued
             extend = _explain(
                 connection, f"extend(array[{IDS}]::uuid[], array[{IDS}]::uuid[], null, 30)"
             )
@@ -93,7 +100,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             assert "job_pending" in lanes
             expired = _explain(connection, "expired(null, 100)")
             assert "Index Scan using job_running" in expired
-            for plan in (claim, complete, extend, lanes, expired):
+            for plan in (claim, complete, continued, extend, lanes, expired):
                 assert "Seq Scan on job" not in plan
                 assert "Bitmap" not in plan
 

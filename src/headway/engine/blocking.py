@@ -211,6 +211,12 @@ class BlockingClient:
         (job,) = self._run(tx, changes.current_jobs, self._store, [target_id(sequence)])
         return job
 
+    def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
+        """What the current job of a sequence waits for, or waited for: the current jobs of its
+        blockers, in order, as far as they are kept. One that is `failed` or `cancelled` keeps it
+        blocked until it is retried; its `failure` says why."""
+        return self._run(tx, changes.blockers_of, self._store, target_id(sequence))
+
     def list(
         self,
         *,

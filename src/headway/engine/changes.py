@@ -46,6 +46,14 @@ def current_jobs(
     return found
 
 
+@reading
+def blockers_of(store: Operations, id: str) -> Operation[list[JobRecord]]:
+    """The last jobs of the sequences that the sequence's current job was given as blockers."""
+    (job,) = yield from current_jobs(store, [id])
+    found = yield from store.current(job.blockers)
+    return [blocker for blocker in found if blocker is not None]
+
+
 def retry(
     store: Operations,
     ids: Sequence[str],

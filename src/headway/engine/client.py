@@ -209,6 +209,12 @@ class Client:
         (job,) = await self._run(tx, changes.current_jobs, self._store, [target_id(sequence)])
         return job
 
+    async def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
+        """What the current job of a sequence waits for, or waited for: the current jobs of its
+        blockers, in order, as far as they are kept. One that is `failed` or `cancelled` keeps it
+        blocked until it is retried; its `failure` says why."""
+        return await self._run(tx, changes.blockers_of, self._store, target_id(sequence))
+
     async def list(
         self,
         *,

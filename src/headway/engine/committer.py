@@ -31,7 +31,7 @@ from headway.domain.settlement import (
     Settlement,
 )
 from headway.engine.announcing import Announcer
-from headway.engine.execution import LEASE_EXPIRED, Execution, reason_for
+from headway.engine.execution import ERROR, LEASE_EXPIRED, Execution, reason_for
 from headway.engine.failing import describe
 from headway.engine.observing import Observers
 from headway.engine.trouble import Trouble, is_transient
@@ -130,6 +130,7 @@ class Committer:
                 batch = self._still_ours(batch)
             else:
                 self._trouble.over()
+                await self._find_reasons(batch, settled)
                 self._after(batch, settled)
                 return
 
@@ -157,6 +158,24 @@ class Committer:
         self._after([execution], settled)
         return True
 
+    async def _find_reasons(self, batch: list[Execution], settled: Settled) -> None:
+        """Why outcomes were refused: the verdicts alone do not say."""
+        refused = [
+            (execution, verdict)
+            for execution, verdict in zip(batch, settled.verdicts, strict=True)
+            if not verdict.ok and not execution.lost
+        ]
+        if not refused:
+            return
+        try:
+            records = await self._store.run(
+                self._store.get, [execution.claimed.id for execution, _ in refused]
+            )
+        except Exception:  # it is only asked for the sake of observers
+            return
+        for (execution, verdict), record in zip(refused, records, strict=True):
+            execution.interruption = reason_for(verdict, record)
+
     def _still_ours(self, batch: list[Execution]) -> list[Execution]:
         now = self._clock.monotonic()
         for execution in [each for each in batch if each.deadline <= now]:
@@ -171,7 +190,7 @@ class Committer:
             applied = [execution for execution, verdict in answers if verdict.ok]
             for execution, verdict in answers:
                 if not verdict.ok:
-                    self.lost(execution, reason_for(verdict))
+                    self.lost(execution, execution.interruption or ERROR)
         self._held.difference_update(applied)
         announcer = self._announcer
         for execution in applied:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from headway.domain.failure import Failure
-from headway.domain.job import ClaimedJob
+from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
 from headway.engine.handler import Handler
@@ -111,16 +111,29 @@ class Execution:
         return True
 
 
-def reason_for(verdict: Verdict) -> str:
-    """Why a holder whose change was refused must stop."""
+def reason_for(verdict: Verdict, record: JobRecord | None) -> str:
+    """Why a holder whose change was refused must stop; `record` is the job as it is now."""
+    if record is None:
+        return NOT_FOUND
     match verdict:
-        case Verdict.NOT_FOUND:
-            return NOT_FOUND
         case Verdict.NOT_RUNNING | Verdict.ALREADY:
-            return ALREADY_COMPLETED
+            return _reason_by_state(record.state)
         case Verdict.EXPIRED:
             return LEASE_EXPIRED
         case Verdict.MISMATCH:
             return TAKEN
+        case Verdict.NOT_FOUND:
+            return NOT_FOUND
         case Verdict.APPLIED | Verdict.HELD | Verdict.WRONG_STATE:
             return ERROR
+
+
+def _reason_by_state(state: JobState) -> str:
+    """Tell apart what a verdict leaves open that says only that the job does not run."""
+    match state:
+        case JobState.COMPLETED:
+            return ALREADY_COMPLETED
+        case JobState.CANCELLED:
+            return CANCELLED
+        case JobState.BLOCKED | JobState.PENDING | JobState.RUNNING | JobState.FAILED:
+            return LEASE_EXPIRED

@@ -66,6 +66,7 @@ class Fetcher:
         self._waiter: asyncio.Future[None] | None = None
         self._hungry = True
         """There is reason to believe that something can be claimed."""
+        self._claiming = False
         self._empty_handed = 0
         """Claims in a row that gave nothing."""
         self._due_times: list[float] = []
@@ -95,10 +96,12 @@ class Fetcher:
         return wakes
 
     def is_idle(self) -> bool:
-        """Whether this worker has room and no reason to look; may be asked from any thread."""
+        """Whether this worker has room and neither looks nor has reason to; may be asked from any
+        thread. A claim under way may fill all its slots: others had better be woken."""
         lanes = self._lanes
         return (
             not self._hungry
+            and not self._claiming
             and lanes.running + lanes.waiting < lanes.concurrency
             and not self._stopped.is_set()
         )
@@ -141,6 +144,7 @@ class Fetcher:
                 continue
             idle = not self._held
             self._hungry = False
+            self._claiming = True
             try:
                 count, full = await self._claim(shares, limit)
             except StoreClosed:
@@ -149,6 +153,8 @@ class Fetcher:
                 self._hungry = True
                 await sleep_unless(self._stopped, self._trouble.began(error))
                 continue
+            finally:
+                self._claiming = False
             self._trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
             if full:

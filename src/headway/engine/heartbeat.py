@@ -14,14 +14,10 @@ import threading
 from collections.abc import Callable
 from random import random
 
-from headway.domain.job import JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.reading import WorkerRecord
 from headway.engine.execution import (
-    ALREADY_COMPLETED,
-    CANCELLED,
     LEASE_EXPIRED,
-    NOT_FOUND,
     Execution,
     reason_for,
 )
@@ -64,6 +60,10 @@ class Heartbeat:
         self._describe = describe
         self._lease_for = lease_for
         self._every = every
+        self._look_every = max(lease_for / 10, 0.02)
+        self.doubt = self._look_every + lease_for * MARGIN
+        """With less than this left of its lease no handler runs: what ends before the next look
+        must be interrupted in this one."""
         self._trouble = Trouble(describe().id, "heartbeat", observers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -116,11 +116,11 @@ class Heartbeat:
         loop = self._loop
         if loop is None or self._stop:
             return
-        doubtful = self._clock.monotonic() + self._lease_for * MARGIN
+        doubtful = self._clock.monotonic() + self.doubt
         for execution in [each for each in self._held if each.deadline <= doubtful]:
             if not execution.in_transaction and execution.settlement is None:
                 execution.interrupt(LEASE_EXPIRED)
-        self._watch = loop.call_later(max(self._lease_for / 10, 0.02), self._look)
+        self._watch = loop.call_later(self._look_every, self._look)
 
     def _beats(self) -> Beats:
         next_beat = -BEAT_EVERY
@@ -184,7 +184,7 @@ class Heartbeat:
             self._on_loop(
                 self._interrupt,
                 [
-                    (execution, _reason(verdict, record))
+                    (execution, reason_for(verdict, record))
                     for (execution, verdict), record in zip(refused, records, strict=True)
                 ],
             )
@@ -205,21 +205,6 @@ class Heartbeat:
     def _tell_ended(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-
-
-def _reason(verdict: Verdict, record: JobRecord | None) -> str:
-    """Tell apart what NOT_RUNNING leaves open: completed, cancelled, or taken away."""
-    if record is None:
-        return NOT_FOUND
-    if verdict is not Verdict.NOT_RUNNING:
-        return reason_for(verdict)
-    match record.state:
-        case JobState.CANCELLED:
-            return CANCELLED
-        case JobState.COMPLETED:
-            return ALREADY_COMPLETED
-        case _:
-            return LEASE_EXPIRED
 
 
 def _let_pass(passed: asyncio.Future[None]) -> None:

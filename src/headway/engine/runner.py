@@ -71,6 +71,7 @@ class Runner:
         self._concurrency = concurrency
         self._ended = ended
         self._monotonic = desk.clock.monotonic
+        self._doubt = desk.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
@@ -167,6 +168,8 @@ class Runner:
     def _begin(self, execution: Execution) -> bool:
         """False if it was interrupted before it could begin."""
         execution.began = self._monotonic()
+        if execution.deadline <= execution.began + self._doubt:  # the claim's answer came late
+            execution.interruption = execution.interruption or LEASE_EXPIRED
         if execution.interruption is not None:
             if execution.interruption == SHUTDOWN:
                 execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)

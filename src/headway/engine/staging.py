@@ -109,7 +109,7 @@ class Staging:
                 tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
             )
             if verdict is not Verdict.APPLIED:
-                raise refused(execution, verdict)
+                raise await self._refused(verdict, tx)
         except BaseException as error:
             execution.in_transaction = False
             await manager.__aexit__(type(error), error, error.__traceback__)
@@ -132,7 +132,7 @@ class Staging:
                     complete = structs.replace(complete, successor=successor)
             settled = await store.run_in(self.tx, store.settle, [complete], now=now)
             if settled.verdicts[0] is not Verdict.APPLIED:
-                raise refused(self._execution, settled.verdicts[0])
+                raise await self._refused(settled.verdicts[0], self.tx)
         except BaseException as error:
             await self.roll_back(error)
             raise
@@ -164,8 +164,20 @@ class Staging:
             desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
         )
         if verdict is not Verdict.APPLIED:
-            raise refused(execution, verdict)
+            raise await self._refused(verdict, None)
         execution.deadline = max(execution.deadline, sent + desk.lease_for)
+
+    async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
+        """Note why the job is not ours any more; the error that says so."""
+        execution, store = self._execution, self._desk.store
+        ids = [execution.claimed.id]
+        if tx is None:
+            (record,) = await store.run(store.get, ids)
+        else:
+            (record,) = await store.run_in(tx, store.get, ids)
+        if execution.interruption is None:
+            execution.interruption = reason_for(verdict, record)
+        return JobInterrupted(execution.claimed.id, execution.interruption)
 
 
 class _Preparation(AbstractAsyncContextManager[Any]):
@@ -181,11 +193,3 @@ class _Preparation(AbstractAsyncContextManager[Any]):
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         self._staging.preparing(False)
         return await self._manager.__aexit__(kind, error, trace)
-
-
-def refused(execution: Execution, verdict: Verdict) -> JobInterrupted:
-    """Note that the job is not ours any more, and the error that says so."""
-    reason = reason_for(verdict)
-    if execution.interruption is None:
-        execution.interruption = reason
-    return JobInterrupted(execution.claimed.id, execution.interruption)

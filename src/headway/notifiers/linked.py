@@ -22,14 +22,10 @@ from headway.domain.news import EVERYTHING, Interest, JobsScheduled, News, Seque
 from headway.notifiers.hub import Hub, Subscriber
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.outbox import Outbox
-from headway.notifiers.wire import Message, Packet, decode, encode, pack
+from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
 
-WATCH_EVERY = 5.0
-"""Seconds between two looks at whether the link is alive."""
-PATIENCE = 5.0
-"""Seconds that any answer is waited for."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 LAST_SEND = 2.0
 """Seconds that closing waits for what is to be sent."""
@@ -44,11 +40,16 @@ class LinkedNotifier:
     that a process that neither starts nor waits for anything costs no connection."""
 
     reach = Reach.EVERYONE
+    largest = LARGEST
+    """Bytes of a packet at most."""
+    patience = 5.0
+    """Seconds that any answer is waited for."""
+    watch_every = 5.0
+    """Seconds between two looks at whether the link is alive."""
 
-    def __init__(self, name: str, *, watch_every: float = WATCH_EVERY) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         """For messages, without secrets."""
-        self._watch_every = watch_every
         self._origin = secrets.token_hex(4)
         self._hub = Hub()
         self._reset()
@@ -200,7 +201,7 @@ class LinkedNotifier:
             link: Link | None = None
             self._lost = lost = asyncio.get_running_loop().create_future()
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self.patience):
                     link = await self.connect(Ears(self._heard, self._lose, self._hub.nudge))
                 await self._listen_on(link)
                 failures = 0
@@ -226,7 +227,7 @@ class LinkedNotifier:
             try:
                 await asyncio.wait(
                     {lost, changed},
-                    timeout=self._watch_every,
+                    timeout=self.watch_every,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
             finally:
@@ -236,7 +237,7 @@ class LinkedNotifier:
             if self._changed.is_set():
                 await self._listen_on(link)
             else:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self.patience):
                     await link.watch()
             if self._hub.awaits_sequences:
                 self._say_awaiting()
@@ -245,7 +246,7 @@ class LinkedNotifier:
         self._changed.clear()
         missing = self._wanted - self._active
         if missing:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 await link.listen(missing)
             self._active |= missing
             if Topic.LOST in missing:
@@ -296,7 +297,7 @@ class LinkedNotifier:
             news = self._outbox.take()
             messages, budgets = self._packed(news, link)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self.patience):
                     await link.send(messages, budgets)
                 tries = 0
                 if not self._filled.is_set():
@@ -319,7 +320,7 @@ class LinkedNotifier:
                     news[place] = JobsScheduled(
                         item.queue, item.type, item.count, item.run_at, hint
                     )
-        messages = pack(news, self._origin)
+        messages = pack(news, self._origin, self.largest)
         messages += [(topic, encode(packet)) for topic, packet in self._to_say.items()]
         self._to_say.clear()
         return messages, budgets
@@ -354,7 +355,7 @@ class LinkedNotifier:
         link = self._link
         if asked and link is not None and link.counts:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self.patience):
                     answers = await link.take(
                         [(news[place].hint or "", wanted[place]) for place in asked]
                     )

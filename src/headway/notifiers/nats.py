@@ -16,7 +16,7 @@ from nats.js.kv import KeyValue
 
 from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import PATIENCE, WATCH_EVERY, LinkedNotifier
+from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.prefix import split_prefix
 from headway.notifiers.wire import Message
 
@@ -31,14 +31,11 @@ class NatsNotifier(LinkedNotifier):
     the subjects shop.scheduled, shop.ended and shop.lost. Without JetStream it keeps no budgets
     between processes: each wakes at most as many of its own workers as there are jobs."""
 
-    def __init__(
-        self, url: str, *, prefix: str | None = None, watch_every: float = WATCH_EVERY
-    ) -> None:
+    def __init__(self, url: str, *, prefix: str | None = None) -> None:
         self._url, given = split_prefix(url)
         parts = urlsplit(self._url)
         super().__init__(
-            f"NATS notifier at {parts.hostname or 'localhost'}:{parts.port or 4222}",
-            watch_every=watch_every,
+            f"notifier on NATS at {parts.hostname or 'localhost'}:{parts.port or 4222}"
         )
         self.prefix = prefix or given
 
@@ -54,28 +51,34 @@ class NatsNotifier(LinkedNotifier):
             self._url,
             name="headway",
             allow_reconnect=False,  # we connect again ourselves, and say so
-            connect_timeout=int(PATIENCE),
+            connect_timeout=max(1, round(self.patience)),
             closed_cb=closed,
             disconnected_cb=closed,
             error_cb=quiet,
         )
         try:
-            bucket = await _hint_bucket(connection, f"{self.prefix}_hints")
+            bucket = await _hint_bucket(connection, f"{self.prefix}_hints", self.patience / 2)
         except BaseException:
             await connection.close()
             raise
-        return _NatsLink(connection, bucket, self.prefix, ears)
+        return _NatsLink(connection, bucket, self.prefix, ears, self.patience)
 
 
 class _NatsLink:
     def __init__(
-        self, connection: Client, bucket: KeyValue | None, prefix: str, ears: Ears
+        self,
+        connection: Client,
+        bucket: KeyValue | None,
+        prefix: str,
+        ears: Ears,
+        patience: float,
     ) -> None:
         self.counts = bucket is not None
         self._connection: Any = connection
         self._bucket = bucket
         self._prefix = prefix
         self._ears = ears
+        self._patience = patience
 
     async def listen(self, topics: frozenset[Topic]) -> None:
         async def receive(message: Msg) -> None:
@@ -83,7 +86,7 @@ class _NatsLink:
 
         for topic in topics:
             await self._connection.subscribe(f"{self._prefix}.{topic}", cb=receive)
-        await self._connection.flush(PATIENCE)
+        await self._connection.flush(self._patience)
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
         bucket = self._bucket
@@ -93,7 +96,7 @@ class _NatsLink:
             )
         for topic, packet in messages:
             await self._connection.publish(f"{self._prefix}.{topic}", packet)
-        await self._connection.flush(PATIENCE)
+        await self._connection.flush(self._patience)
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
         return await asyncio.gather(*(self._take(hint, count) for hint, count in wanted))
@@ -119,16 +122,16 @@ class _NatsLink:
         return wanted
 
     async def watch(self) -> None:
-        await self._connection.flush(PATIENCE)
+        await self._connection.flush(self._patience)
 
     async def close(self) -> None:
         await self._connection.close()
 
 
-async def _hint_bucket(connection: Client, name: str) -> KeyValue | None:
+async def _hint_bucket(connection: Client, name: str, timeout: float) -> KeyValue | None:
     """None if the server has no JetStream, or does not let us use it."""
     untyped: Any = connection
-    streams = untyped.jetstream(timeout=PATIENCE / 2)
+    streams = untyped.jetstream(timeout=timeout)
     try:
         try:
             bucket: KeyValue = await streams.key_value(name)

@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 from headway.domain.names import check_identifier
 from headway.domain.news import JobsScheduled, News, Topic
 from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import WATCH_EVERY, LinkedNotifier
+from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation, Statement
@@ -43,11 +43,9 @@ class PostgresNotifier(LinkedNotifier):
 
     reach = Reach.EVERY_COMMIT
 
-    def __init__(
-        self, dsn: str, *, schema: str = "headway", watch_every: float = WATCH_EVERY
-    ) -> None:
+    def __init__(self, dsn: str, *, schema: str = "headway") -> None:
         self._database = describe(dsn)
-        super().__init__(f"{self._database} notifier", watch_every=watch_every)
+        super().__init__(f"notifier on {self._database}")
         self._dsn = dsn
         self.channels = {
             topic: channel_name(check_identifier("schema name", schema), topic) for topic in Topic

@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 
 from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import PATIENCE, WATCH_EVERY, LinkedNotifier
+from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.prefix import split_prefix
 from headway.notifiers.wire import Message
 
@@ -40,14 +40,11 @@ class RedisNotifier(LinkedNotifier):
     """`redis://user:password@host:6379/0?prefix=shop`: those with the same database and prefix
     hear one another."""
 
-    def __init__(
-        self, url: str, *, prefix: str | None = None, watch_every: float = WATCH_EVERY
-    ) -> None:
+    def __init__(self, url: str, *, prefix: str | None = None) -> None:
         self._url, given = split_prefix(url)
         parts = urlsplit(self._url)
         super().__init__(
-            f"Redis notifier at {parts.hostname or 'localhost'}:{parts.port or 6379}",
-            watch_every=watch_every,
+            f"notifier on Redis at {parts.hostname or 'localhost'}:{parts.port or 6379}"
         )
         # A server's channels know nothing of its numbered databases.
         database = parts.path.strip("/") or "0"
@@ -56,7 +53,7 @@ class RedisNotifier(LinkedNotifier):
     async def connect(self, ears: Ears) -> Link:
         client = cast("Any", Redis).from_url(
             self._url,
-            socket_connect_timeout=PATIENCE,
+            socket_connect_timeout=self.patience,
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),  # we connect again ourselves, and say so
             health_check_interval=0,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import WATCH_EVERY, LinkedNotifier
+from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message
 from headway.ports.notifier import Reach
 
@@ -25,7 +25,9 @@ LOOK_OFTEN = 0.01
 """The same where there are none."""
 LONGEST_ADDRESS = 100
 """Bytes of a socket's path that every system takes."""
-LARGEST_DATAGRAM = 16_384
+LARGEST_DATAGRAM = 65_536
+PATIENCE_WITH_FULL, PAUSE_FOR_FULL = 0.02, 0.001
+"""Seconds that one send waits for those who do not read, all of them together."""
 
 
 class SqliteNotifier(LinkedNotifier):
@@ -37,9 +39,10 @@ class SqliteNotifier(LinkedNotifier):
     """
 
     reach = Reach.EVERY_COMMIT
+    largest = 60_000  # a queue of datagrams is short, but each may be long
 
-    def __init__(self, path: str | Path, *, watch_every: float = WATCH_EVERY) -> None:
-        super().__init__(f"SQLite notifier of {path}", watch_every=watch_every)
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(f"notifier of the SQLite file {path}")
         self._path = path
 
     async def connect(self, ears: Ears) -> Link:
@@ -78,14 +81,17 @@ class _SqliteLink:
             names = os.listdir(self._directory)
         except FileNotFoundError:
             return
+        patient_until = self._loop.time() + PATIENCE_WITH_FULL
         with _sender() as sender:
             for name in names:
                 if name == self._name or not name.endswith(".socket"):
                     continue
                 topics = name.partition(".")[0]
-                for topic, packet in messages:
-                    if topic[0] in topics and not self._send(sender, name, packet):
-                        break
+                for packet in [packet for topic, packet in messages if topic[0] in topics]:
+                    while not self._send(sender, name, packet):
+                        if self._loop.time() > patient_until:
+                            break
+                        await asyncio.sleep(PAUSE_FOR_FULL)
         # Our own subscribers have been told, so the change in the file is no news to them.
         self._seen = self._state()
 
@@ -161,17 +167,17 @@ class _SqliteLink:
         return f"/proc/self/fd/{self._folder}/{name}"
 
     def _send(self, sender: socket.socket, name: str, packet: bytes) -> bool:
-        """False if nobody is there any more."""
+        """False if it has no room now."""
         try:
             sender.sendto(packet, self._address(name))
+        except BlockingIOError:
+            return False
         except ConnectionRefusedError:  # it died without a word
             with contextlib.suppress(OSError):
                 (self._directory / name).unlink()
-            return False
         except FileNotFoundError:
             self._forget_folder()
-            return False
-        except OSError:  # its buffer is full: it has been woken already
+        except OSError:
             pass
         return True
 

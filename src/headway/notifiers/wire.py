@@ -12,7 +12,7 @@ from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnde
 T = TypeVar("T")
 
 LARGEST = 7_900
-"""Bytes of a packet at most: PostgreSQL takes 7,999."""
+"""Bytes of a packet at most: PostgreSQL takes 7,999. Others may take more."""
 
 
 class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +49,7 @@ def decode(data: bytes | str) -> Packet | None:
         return None
 
 
-def pack(news: Iterable[News], origin: str) -> list[Message]:
+def pack(news: Iterable[News], origin: str, largest: int = LARGEST) -> list[Message]:
     """News as packets by topic, none of them too large."""
     scheduled: list[JobsScheduled] = []
     ended: list[str] = []
@@ -67,22 +67,23 @@ def pack(news: Iterable[News], origin: str) -> list[Message]:
             Topic.SCHEDULED,
             scheduled,
             lambda part: Packet(scheduled=tuple(part), origin=origin),
+            largest,
         ),
-        *_split(Topic.ENDED, ended, lambda part: Packet(ended=tuple(part), origin=origin)),
-        *_split(Topic.LOST, lost, lambda part: Packet(lost=tuple(part), origin=origin)),
+        *_split(Topic.ENDED, ended, lambda part: Packet(ended=tuple(part), origin=origin), largest),
+        *_split(Topic.LOST, lost, lambda part: Packet(lost=tuple(part), origin=origin), largest),
     ]
 
 
 def _split(
-    topic: Topic, items: Sequence[T], packet_of: Callable[[Sequence[T]], Packet]
+    topic: Topic, items: Sequence[T], packet_of: Callable[[Sequence[T]], Packet], largest: int
 ) -> Iterator[Message]:
     """One packet, or as many as it takes, halving."""
     if not items:
         return
     data = encode(packet_of(items))
-    if len(data) <= LARGEST:
+    if len(data) <= largest:
         yield topic, data
     elif len(items) > 1:  # a single one that is too large is only a hint, and left out
         half = len(items) // 2
-        yield from _split(topic, items[:half], packet_of)
-        yield from _split(topic, items[half:], packet_of)
+        yield from _split(topic, items[:half], packet_of, largest)
+        yield from _split(topic, items[half:], packet_of, largest)

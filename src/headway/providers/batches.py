@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from headway.ports.statement import Statement
 
@@ -23,7 +23,7 @@ def with_literals(statement: Statement) -> tuple[Any, ...]:
 
 
 def _parameter(value: Any) -> Any:
-    return array_literal(cast("list[Any]", value)) if type(value) is list else value
+    return array_literal(value) if value.__class__ is list else value
 
 
 def array_literal(values: Sequence[Any]) -> Any:

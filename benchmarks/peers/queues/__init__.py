@@ -1,0 +1,1 @@
+"""One module per library; each names its classes in PEERS."""

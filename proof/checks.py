@@ -1,0 +1,55 @@
+"""Checks of single promises that need a database: what they say when it is broken, or None."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import psycopg
+
+from headway.domain.job import NewJob
+from headway.domain.reading import ClaimOrder, QueueShare
+from headway.engine.identity import new_id, new_token
+from headway.stores.postgres import PostgresStore
+
+PATIENCE = 3.0
+
+
+def late_commit(dsn: str) -> str | None:
+    """A job whose transaction commits after later ones were claimed is claimed all the same."""
+    return asyncio.run(_late_commit(dsn))
+
+
+async def _late_commit(dsn: str) -> str | None:
+    store = PostgresStore(dsn)
+    await store.migrate()
+    await store.open()
+    try:
+        await store.run(store.insert, [NewJob(id=new_id(), type="noop", input="{}")])
+        await _claim(store)
+        late = new_id()
+        async with await psycopg.AsyncConnection.connect(dsn) as connection:
+            await store.run_in(connection, store.insert, [NewJob(id=late, type="noop", input="{}")])
+            for _ in range(5):
+                await store.run(store.insert, [NewJob(id=new_id(), type="noop", input="{}")])
+                await _claim(store)
+        began = time.monotonic()
+        while time.monotonic() - began < PATIENCE:
+            if late in await _claim(store):
+                return None
+            await asyncio.sleep(0.05)
+    finally:
+        await store.close()
+    return f"a job that was committed late was not claimed within {PATIENCE:.0f} s"
+
+
+async def _claim(store: PostgresStore) -> list[str]:
+    order = ClaimOrder(
+        worker="checker",
+        token=new_token(),
+        lease_for=60.0,
+        queues=(QueueShare("default", 10),),
+        types=("noop",),
+        limit=10,
+    )
+    return [job.id for job in await store.run(store.claim, order)]

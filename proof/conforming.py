@@ -1,0 +1,91 @@
+"""The conformance suite outside of pytest: on one kind of store, until a case fails."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+from headway.ports.store import Store
+from headway.stores.memory import MemoryStore
+from headway.stores.postgres import PostgresStore
+from headway.stores.sqlite import SqliteStore
+from headway.testing.conformance import Case, cases_for
+
+
+def first_failure(kind: str, dsn: str = "", *, only: str = "") -> tuple[int, str | None]:
+    """How many cases were tried, and the first that failed, with its reason."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_run(kind, dsn, Path(folder), only))
+
+
+async def _run(kind: str, dsn: str, folder: Path, only: str) -> tuple[int, str | None]:
+    tried = 0
+    shelf = _Shelf(kind, dsn, folder)
+    await shelf.prepare()
+    for case in cases_for((await shelf.fresh()).capabilities):
+        if only and not case.name.startswith(only):
+            continue
+        tried += 1
+        failure = await _try(case, await shelf.fresh())
+        if failure is not None:
+            return tried, f"{case.name}: {failure}"
+    return tried, None
+
+
+async def _try(case: Case, store: Store) -> str | None:
+    try:
+        await store.open()
+        async with asyncio.timeout(30):
+            await case.function(store)
+    except Exception as error:
+        return f"{type(error).__name__} {error}"[:300]
+    finally:
+        await store.close()
+    return None
+
+
+class _Shelf:
+    """Hands out empty stores; migrating once and copying or emptying is faster than migrating."""
+
+    def __init__(self, kind: str, dsn: str, folder: Path) -> None:
+        self._kind = kind
+        self._dsn = dsn
+        self._folder = folder
+        self._count = 0
+
+    async def prepare(self) -> None:
+        match self._kind:
+            case "sqlite":
+                await SqliteStore(self._folder / "migrated.db").migrate()
+            case "postgres":
+                await PostgresStore(self._dsn).migrate()
+            case _:
+                pass
+
+    async def fresh(self) -> Store:
+        match self._kind:
+            case "memory":
+                return MemoryStore()
+            case "sqlite":
+                self._count += 1
+                path = self._folder / f"{self._count}.db"
+                shutil.copy(self._folder / "migrated.db", path)
+                return SqliteStore(path)
+            case "postgres":
+                self._empty()
+                return PostgresStore(self._dsn)
+            case _:
+                raise ValueError(self._kind)
+
+    def _empty(self) -> None:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            found = connection.execute(
+                "select tablename from pg_tables where schemaname = 'headway'"
+            ).fetchall()
+            for (table,) in found:
+                if table != "migration":
+                    connection.execute(f'delete from headway."{table}"'.encode())

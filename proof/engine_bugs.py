@@ -1,0 +1,286 @@
+"""Bugs to plant into the engine, the memory store and the statements. Each is what somebody could
+have written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from headway.domain import lifecycle
+from headway.domain.errors import StoreUnreachable
+from headway.domain.job import JobState
+from headway.domain.lease import Verdict
+from headway.domain.settlement import Complete, Fail, Release, Settled
+from headway.engine import heartbeat, runner
+from headway.engine.client import Client
+from headway.engine.committer import Committer
+from headway.engine.consequences import Teller
+from headway.ports.store import Inserted
+from headway.stores.memory import claiming, settling
+from headway.stores.memory.inserting import Inserting
+from headway.stores.postgres.lanes import Lanes
+from headway.stores.postgres.operations import PostgresOperations
+from headway.stores.sql import files
+from proof.simulation import world
+
+
+def _judging(careless: Callable[[Any], bool]) -> Callable[[], None]:
+    """A store that applies such settlements to whatever runs."""
+
+    def plant() -> None:
+        def judge(settlement: Any, state: Any, token: Any, until: Any, now: Any) -> Verdict:
+            if careless(settlement) and state is JobState.RUNNING:
+                return Verdict.APPLIED
+            return lifecycle.judge(settlement, state, token, until, now)
+
+        settling.judge = judge
+
+    return plant
+
+
+def fence_dropped_from_extend() -> None:
+    def judge_lease(claimed: Any, state: Any, token: Any, until: Any, now: Any) -> Verdict:
+        if state is JobState.RUNNING:
+            return Verdict.APPLIED
+        return Verdict.NOT_RUNNING
+
+    extend_one = claiming.Claiming._extend_one
+
+    def extend(self: Any, lease: Any, until: Any, now: Any) -> Verdict:
+        row = self._rows.get(lease.job_id)
+        if row is None or row.state is not JobState.RUNNING or row.owner is not None:
+            return extend_one(self, lease, until, now)
+        row.until = until
+        return judge_lease(lease.token, row.state, row.token, row.until, now)
+
+    claiming.Claiming._extend_one = extend
+
+
+def reaper_unguarded() -> None:
+    lose = lifecycle._judge_loss
+
+    def judge_loss(settlement: Any, state: Any, token: Any, until: Any, now: Any) -> Verdict:
+        verdict = lose(settlement, state, token, until, now)
+        return Verdict.APPLIED if verdict is Verdict.HELD else verdict
+
+    lifecycle._judge_loss = judge_loss
+
+
+def expiry_by_the_workers_clock() -> None:
+    """The engine hands its own clock to the store: workers whose clocks differ disagree."""
+
+    def now(self: Any) -> Any:
+        skew = timedelta(seconds=id(self) // 64 % 7 - 3)
+        return world.BEGINNING + timedelta(seconds=self._loop.now) + skew
+
+    world.SimulatedClock.now = now
+
+
+def start_taken_for_granted() -> None:
+    async def run(self: Any, tx: Any, operation: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if tx is None:
+                return await self._store.run(operation, *args, **kwargs)
+            return await self._store.run_in(tx, operation, *args, **kwargs)
+        except StoreUnreachable:
+            if operation.__name__ != "insert":
+                raise
+            moment = world.BEGINNING
+            return [Inserted(job.id, moment, blocked=True) for job in args[0]]
+
+    Client._run = run
+
+
+def settlement_taken_for_granted() -> None:
+    """The handler's transaction counts as committed although its commit failed: the worker
+    announces an end that has not come."""
+    commit = runner.Staging.commit
+
+    async def careless(self: Any, complete: Any, inserts: Any) -> Any:
+        try:
+            return await commit(self, complete, inserts)
+        except StoreUnreachable:
+            return Settled([Verdict.APPLIED], [])
+
+    runner.Staging.commit = careless
+
+
+def news_before_the_commit() -> None:
+    async def tell(self: Any, tx: Any, consequences: Any) -> None:
+        self.tell_soon(consequences)
+
+    Teller.tell_with = tell
+
+
+def news_before_the_settlement() -> None:
+    settle = Committer._settle
+
+    async def early(self: Any, batch: Any) -> Any:
+        for execution in batch:
+            if isinstance(execution.settlement, Complete):
+                self._announcer.ended(execution.claimed.sequence_id)
+        self._announcer.send()
+        return await settle(self, batch)
+
+    Committer._settle = early
+
+
+def unblocking_afterwards() -> None:
+    free = settling.Settling._free
+
+    def later(self: Any, waiters: Any, now: Any, freed: Any) -> None:
+        asyncio.get_running_loop().call_later(0.01, free, self, waiters, now, [])
+
+    settling.Settling._free = later
+
+
+def dedup_by_reading_first() -> None:
+    twins = Inserting._twins
+    store_plan = Client._store_plan
+
+    def looked_up(store: Any, jobs: Any) -> Any:
+        yield from ()
+        return twins(store, jobs, world.current_world().store_time())
+
+    async def read_then_write(self: Any, plan: Any, requests: Any, tx: Any) -> Any:
+        keyed = [job for job in plan.jobs if job.dedup_key is not None]
+        if keyed and tx is None:
+            memory = self._store._memory
+            found = await self._store.run(looked_up, memory, plan.jobs)
+            if found:
+                return [self.sequence(next(iter(found.values()))) for _ in requests]
+        return await store_plan(self, plan, requests, tx)
+
+    Inserting._twins = lambda _self, _jobs, _now: {}
+    Client._store_plan = read_then_write
+
+
+def release_charged() -> None:
+    give_back = settling.Settling._settle_one
+
+    def charge(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
+        verdict = give_back(self, settlement, now, freed)
+        if verdict is Verdict.APPLIED and isinstance(settlement, Release):
+            self._rows[settlement.job_id].attempts += 1
+        return verdict
+
+    settling.Settling._settle_one = charge
+
+
+def flush_lost_on_shutdown() -> None:
+    close = Committer.close
+
+    def forget(self: Any) -> None:
+        self._outcomes.clear()
+        close(self)
+
+    Committer.close = forget
+
+
+def versions_not_raised() -> None:
+    hand_out = claiming.Claiming._hand_out
+
+    def same_version(self: Any, row: Any, order: Any, now: Any, until: Any) -> Any:
+        claimed = hand_out(self, row, order, now, until)
+        row.version = max(row.version - 1, 1)
+        return claimed
+
+    claiming.Claiming._hand_out = same_version
+
+
+def successors_of_refused_completions() -> None:
+    settle_one = settling.Settling._settle_one
+
+    def store_anyway(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
+        verdict = settle_one(self, settlement, now, freed)
+        if isinstance(settlement, Complete) and settlement.successor is not None:
+            known = settlement.successor.id in self._rows
+            if verdict in (Verdict.EXPIRED, Verdict.MISMATCH) and not known:
+                self._store(settlement.successor, now, {})
+        return verdict
+
+    settling.Settling._settle_one = store_anyway
+
+
+def local_deadline_ignored() -> None:
+    heartbeat.Heartbeat._look = lambda _self: None
+
+
+def effect_outside_the_transaction() -> None:
+    """What a handler writes is there even if its transaction is rolled back."""
+    begin = world.World.begin
+
+    def leaking(self: Any, process: Any) -> Any:
+        tx = begin(self, process)
+        apply = tx.data.apply
+        end = tx._end
+
+        def end_and_apply(ended: Any, commit: bool) -> None:
+            if not commit and tx.data._changes:
+                apply()
+                self._watch(self.checker.committed, tx, {})
+            end(ended, commit)
+
+        tx._end = end_and_apply
+        return tx
+
+    world.World.begin = leaking
+
+
+def bound_without_looking() -> None:
+    """A claim never looks below what it has claimed, whatever it hears."""
+    Lanes.expect = lambda _self, _queue, _run_at: None
+    Lanes.should_look_around = lambda self, queues: not any(
+        self._bounds.get(queue.name) for queue in queues
+    )
+
+
+def keys_unlocked() -> None:
+    def nothing(self: Any, keys: Any, now: Any) -> Any:
+        yield from ()
+
+    PostgresOperations._lock_keys = nothing
+
+
+def without_line(store: str, statement: str, line: str) -> Callable[[], None]:
+    """The statement as it would be had somebody deleted the line."""
+
+    def plant() -> None:
+        load = files.load_statements
+
+        def damaged(package: str, qualifier: str) -> dict[str, str]:
+            found = load(package, qualifier)
+            if package == f"headway.stores.{store}":
+                sound = found[statement]
+                found[statement] = sound.replace(line, "", 1)
+                if found[statement] == sound:
+                    raise RuntimeError(f"{line!r} is not in {statement}")
+            return found
+
+        module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])
+        module.load_statements = damaged
+
+    return plant
+
+
+SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
+    "fence dropped from ack": _judging(lambda each: isinstance(each, Complete)),
+    "fence dropped from fail": _judging(lambda each: isinstance(each, Fail)),
+    "fence dropped from extend": fence_dropped_from_extend,
+    "unguarded reaper": reaper_unguarded,
+    "expiry compared with the wrong clock": expiry_by_the_workers_clock,
+    "commit outcome taken for granted by a client": start_taken_for_granted,
+    "commit outcome taken for granted by a worker": settlement_taken_for_granted,
+    "notification before the caller's commit": news_before_the_commit,
+    "notification before the worker's commit": news_before_the_settlement,
+    "unblocking outside the transaction": unblocking_afterwards,
+    "dedup by read-then-write": dedup_by_reading_first,
+    "attempt charged on release": release_charged,
+    "committer's flush lost on shutdown": flush_lost_on_shutdown,
+    "lease version not raised": versions_not_raised,
+    "successor of a refused completion": successors_of_refused_completions,
+    "lease's end ignored by the local clock": local_deadline_ignored,
+    "effect outside the transaction": effect_outside_the_transaction,
+}

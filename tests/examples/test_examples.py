@@ -1,0 +1,68 @@
+"""The examples run, end by themselves, and show what they are there to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SAID = {
+    "order": [
+        "the order is blocked until it is paid and packed",
+        "pack:   order 7 is packed: gears, cards",
+        "charge: order 7 is paid, 19.99 EUR",
+        "ship:   700 g go to 12 Analytical Row, with receipt-7",
+        "tell:   ada@example.com can follow track-7",
+        "done: track-7, by way of ship and tell",
+    ],
+    "approval": [
+        "worker: Ada filed 42.00 EUR; now somebody has to approve it",
+        "the expense is at 'approval', which is pending",
+        "the payment is blocked",
+        "web:    Grace approves: 200 thank you",
+        "worker: 42.00 EUR paid to Ada, approved by Grace",
+        "the payment is paid",
+        "web:    Grace approves again: 409 it has been approved already",
+    ],
+    "recurring": [
+        "started twice: the same sequence",
+        "report 1: the next one is scheduled",
+        "report 1: done on try 1",
+        "report 2: the next one is scheduled",
+        "report 2: fails, after the next one was scheduled",
+        "report 2: the next one is found scheduled",
+        "report 2: done on try 2",
+        "report 3: the next one is scheduled",
+        "report 3: done on try 1",
+        "report 4: done on try 1",
+        "4 reports in all",
+    ],
+}
+
+INTERLEAVED = {"order": slice(1, 3), "approval": slice(3, 5)}
+"""What goes on side by side is said in either order."""
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", f"examples/{name}.py"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said, expected = done.stdout.splitlines(), SAID[name].copy()
+    if name in INTERLEAVED:
+        either = INTERLEAVED[name]
+        said[either], expected[either] = sorted(said[either]), sorted(expected[either])
+    assert said == expected
+    assert list(tmp_path.iterdir()) == [], "it cleans up after itself"

@@ -1,0 +1,94 @@
+"""Notifiers to try: each kind of them, on real servers, apart from all other tests."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from headway.notifiers.local import LocalNotifier
+from headway.notifiers.nats import NatsNotifier
+from headway.notifiers.none import NoNotifier
+from headway.notifiers.postgres import PostgresNotifier
+from headway.notifiers.redis import RedisNotifier
+from headway.notifiers.sqlite import SqliteNotifier
+from headway.ports.notifier import Notifier
+from tests.servers import PostgresServer
+from tests.servers_news import NatsServer, RedisServer, ValkeyServer
+
+KINDS: dict[str, type[Notifier]] = {
+    "local": LocalNotifier,
+    "none": NoNotifier,
+    "sqlite": SqliteNotifier,
+    "postgres": PostgresNotifier,
+    "redis": RedisNotifier,
+    "valkey": RedisNotifier,
+    "nats": NatsNotifier,
+    "nats_plain": NatsNotifier,
+}
+COUNTING = ("redis", "valkey", "nats")
+
+pytest.register_assert_rewrite("headway.testing.notifier_conformance")
+
+_names = count()
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    make: Callable[[], Notifier]
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nats_server() -> Iterator[NatsServer]:
+    with NatsServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def plain_nats_server() -> Iterator[NatsServer]:
+    with NatsServer(jetstream=False) as server:
+        yield server
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+    name: str = request.param
+    prefix = f"test{next(_names)}"
+    server = request.getfixturevalue
+    match name:
+        case "local":
+            local = LocalNotifier()
+            return Kind(name, lambda: local)
+        case "none":
+            nobody = NoNotifier()
+            return Kind(name, lambda: nobody)
+        case "sqlite":
+            path = tmp_path / "shop.db"
+            sqlite3.connect(path).close()
+            return Kind(name, lambda: SqliteNotifier(path))
+        case "postgres":
+            postgres: PostgresServer = server("postgres_server")
+            return Kind(name, lambda: PostgresNotifier(postgres.url(), schema=prefix))
+        case "redis" | "valkey":
+            redis: RedisServer = server(f"{name}_server")
+            return Kind(name, lambda: RedisNotifier(redis.url, prefix=prefix))
+        case _:
+            nats: NatsServer = server("nats_server" if name == "nats" else "plain_nats_server")
+            return Kind(name, lambda: NatsNotifier(nats.url, prefix=prefix))

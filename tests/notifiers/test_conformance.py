@@ -1,0 +1,26 @@
+"""Every notifier keeps every promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headway.ports.notifier import Reach
+from headway.testing.notifier_conformance import CASES, Case, cases_for
+from tests.notifiers.conftest import COUNTING, KINDS, Kind
+
+PAIRS = [
+    pytest.param(name, case, id=f"{name}-{case.name}")
+    for name, made_by in KINDS.items()
+    for case in cases_for(Reach(made_by.reach), counts=name in COUNTING)
+]
+
+
+@pytest.mark.parametrize(("kind", "case"), PAIRS, indirect=["kind"])
+async def test_notifier(kind: Kind, case: Case) -> None:
+    await case.function(kind.make)
+
+
+def test_names_are_unique() -> None:
+    assert [name for name, count in Counter(case.name for case in CASES).items() if count > 1] == []
