@@ -24,7 +24,6 @@ from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.sql.files import load_statements
 
-
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
 PLAIN = ("default", 0, 4, 5, None, None, None, None, None, 0, "pending", 0, False, False, None,
          None)  # fmt: skip

@@ -12,7 +12,7 @@ from headway.domain import lifecycle
 from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.settlement import Complete, Fail, Release, Settled
+from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
 from headway.engine import heartbeat, runner
 from headway.engine.client import Client
 from headway.engine.committer import Committer
@@ -56,16 +56,6 @@ def fence_dropped_from_extend() -> None:
         return judge_lease(lease.token, row.state, row.token, row.until, now)
 
     claiming.Claiming._extend_one = extend
-
-
-def reaper_unguarded() -> None:
-    lose = lifecycle._judge_loss
-
-    def judge_loss(settlement: Any, state: Any, token: Any, until: Any, now: Any) -> Verdict:
-        verdict = lose(settlement, state, token, until, now)
-        return Verdict.APPLIED if verdict is Verdict.HELD else verdict
-
-    lifecycle._judge_loss = judge_loss
 
 
 def expiry_by_the_workers_clock() -> None:
@@ -269,7 +259,7 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
     "fence dropped from ack": _judging(lambda each: isinstance(each, Complete)),
     "fence dropped from fail": _judging(lambda each: isinstance(each, Fail)),
     "fence dropped from extend": fence_dropped_from_extend,
-    "unguarded reaper": reaper_unguarded,
+    "unguarded reaper": _judging(lambda each: isinstance(each, Lose)),
     "expiry compared with the wrong clock": expiry_by_the_workers_clock,
     "commit outcome taken for granted by a client": start_taken_for_granted,
     "commit outcome taken for granted by a worker": settlement_taken_for_granted,

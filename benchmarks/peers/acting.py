@@ -14,6 +14,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ NEAR = 300
 
 
 def find(place: Place, module: str) -> Peer:
-    found = importlib.import_module(f"benchmarks.peers.queues.{module}")
+    found = importlib.import_module(f"benchmarks.peers.queues.{module}_peer")
     return next(each for each in found.PEERS if each.name == place.peer)(place)
 
 
@@ -48,7 +49,7 @@ def describe(peer: Peer) -> dict[str, Any]:
         "durability": peer.durability,
         "bulk": peer.bulk,
         "metrics": peer.metrics,
-        "settings": {use: dict(values) for use, values in peer.settings.items()},
+        "settings": {use: dict(values) for use, values in asdict(peer.settings).items() if values},
         "versions": {package: version(package) for package in peer.packages},
     }
 
@@ -96,6 +97,8 @@ async def start_bulk(peer: Peer, count: float, limit: float) -> dict[str, Any]:
 
 def watch(peer: Peer, probe: Probe, count: int, limit: float) -> dict[str, Any]:
     """From the first handler until the store has all jobs as finished and all handlers ran."""
+    peer.remaining()  # connects, which takes longer than some queues need for everything
+    probe.open_gate()
     began = time.monotonic()
     empty_at = 0.0
     while True:
@@ -122,6 +125,7 @@ def watch(peer: Peer, probe: Probe, count: int, limit: float) -> dict[str, Any]:
 
 async def first_job(peer: Peer, probe: Probe) -> None:
     """Jobs until one is seen to run: then the worker is there."""
+    probe.open_gate()
     deadline = time.monotonic() + 30
     await finished(peer.start_one(0))
     while not probe.read().count:

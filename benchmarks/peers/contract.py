@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +17,15 @@ TEXT = "x" * 100
 
 def payload(n: int) -> dict[str, Any]:
     return {"n": n, "text": TEXT}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The best known ones, for each use; as they are named in tables."""
+
+    drain: Mapping[str, Any] = field(default_factory=dict)
+    latency: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Peer:
@@ -29,8 +40,7 @@ class Peer:
     bulk: ClassVar[str]
     """How many jobs are started at once, the best way that there is."""
     packages: ClassVar[tuple[str, ...]]
-    settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """The best known ones, for each use."""
+    settings: ClassVar[Settings]
     step: ClassVar[int] = 1000
     """Jobs that `start_many` is given at once."""
     metrics: ClassVar[str] = "ABCDEFGH"
@@ -38,7 +48,7 @@ class Peer:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.chosen: Mapping[str, Any] = self.settings.get(place.use, {})
+        self.chosen: Mapping[str, Any] = getattr(self.settings, place.use)
         self._looking: Any = None
 
     def set_up(self) -> Any:
@@ -105,6 +115,4 @@ class Peer:
 
     def run_command(self, name: str, *arguments: str) -> None:
         """Become the library's own command."""
-        import sys  # noqa: PLC0415
-
         os.execv(Path(sys.executable).parent / name, [name, *arguments])

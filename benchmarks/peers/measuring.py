@@ -54,16 +54,15 @@ class Measuring:
         for metric in metrics:
             if metric == "H" or (metric in found):
                 continue
-            try:
-                with listening() as noise:
+            with listening() as noise:
+                try:
                     measured = self._one(metric)
-            except (ActionFailed, OSError, ValueError) as error:
-                measured = {"error": str(error)}
+                except (ActionFailed, OSError, ValueError) as error:
+                    measured: Measured = {"error": str(error)}
             measured["noise"] = noise
             found[metric] = measured
             if metric == "C" and "H" in metrics:
-                memory = measured.get("memory")
-                found["H"] = dict(memory) if memory else {"error": measured.get("error", "")}
+                found["H"] = measured.get("memory") or {"error": measured["error"]}
             self._said(f"{metric} {_in_words(measured)}")
         return found
 

@@ -7,6 +7,7 @@ times of several processes compare.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import struct
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.peers.place import Place
 
@@ -71,66 +73,75 @@ class Probe:
         return list(struct.unpack(f"{self._count}d", self._slots.read_bytes()))
 
 
-def _map(path: Path, size: int) -> memoryview:
-    with path.open("r+b") as file:
-        return memoryview(mmap.mmap(file.fileno(), size)).cast("d")
+def _make(place: Place) -> dict[str, Callable[[int], None]]:
+    """The probe of this process; made of as little as possible, as it is measured with the rest.
 
-
-def _make(place: Place) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    Without a lock, threads that are very close may write a count that is one too low until the
+    next one writes; whoever reads bears that.
+    """
     folder = Path(place.folder) / "probe"
     path = folder / f"seen-{os.getpid()}"
     path.write_bytes(bytes(_HEAD.size))
     head = _map(path, _HEAD.size)
-    slots = _map(folder / "slots", 8 * place.slots) if place.slots else None
-    lock = threading.Lock()
-    now = time.monotonic
-    count = 0
+    write, now, first = _HEAD.pack_into, time.monotonic, 0.0
+    counter, total = itertools.count(1), 0
 
     def add(number: int) -> None:
-        nonlocal count
-        with lock:
-            moment = now()
-            if not count:
-                head[0] = moment
-            count += number
-            head[1] = moment
-            head[2] = count
+        nonlocal first, total
+        moment = now()
+        first = first or moment
+        total += number
+        write(head, 0, first, moment, total)
 
-    def hit(n: int) -> None:
-        if slots is not None and not slots[n]:
-            slots[n] = now()
-        add(1)
+    def hit(_: int) -> None:
+        nonlocal first
+        moment = now()
+        first = first or moment
+        write(head, 0, first, moment, next(counter))
 
-    return hit, add
+    if not place.slots:
+        return {"hit": hit, "add": add}
+    slots = _map(folder / "slots", 8 * place.slots)
+    write_slot = struct.Struct("d").pack_into
+
+    def hit_slot(n: int) -> None:
+        write_slot(slots, 8 * n, now())
+        hit(n)
+
+    return {"hit": hit_slot, "add": add}
 
 
-_hit: Callable[[int], None] | None = None
-_add: Callable[[int], None] | None = None
+def _map(path: Path, size: int) -> mmap.mmap:
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), size)
+
+
 _opening = threading.Lock()
 
 
-def _open() -> tuple[Callable[[int], None], Callable[[int], None]]:
-    global _hit, _add  # noqa: PLW0603 - one probe per process is what it is
+def _open() -> dict[str, Any]:
+    """From now on `hit` and `add` are those of this process."""
+    names = globals()
     with _opening:
-        if _hit is None or _add is None:
-            _hit, _add = _make(Place.from_environment())
-        return _hit, _add
+        if names["hit"] is _first_hit:
+            names.update(_make(Place.from_environment()))
+    return names
 
 
-def hit(n: int) -> None:
-    """Job `n` has begun."""
-    (_hit or _open()[0])(n)
+def _first_hit(n: int) -> None:
+    _open()["hit"](n)
 
 
-def add(number: int) -> None:
-    """So many jobs have begun, for a loop that has no handlers."""
-    (_add or _open()[1])(number)
+def _first_add(number: int) -> None:
+    _open()["add"](number)
 
 
 def _forget() -> None:
-    global _hit, _add, _opening  # noqa: PLW0603
-    _hit = _add = None
-    _opening = threading.Lock()
+    globals().update(hit=_first_hit, add=_first_add, _opening=threading.Lock())
 
 
+hit = _first_hit
+"""Job `n` has begun. Call it as `probe.hit(n)`: it changes."""
+add = _first_add
+"""So many jobs have begun, for a loop that has no handlers."""
 os.register_at_fork(after_in_child=_forget)

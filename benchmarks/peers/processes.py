@@ -100,7 +100,8 @@ class Runner:
 
     @contextlib.contextmanager
     def workers(self, count: int) -> Iterator[Workers]:
-        """Worker processes, let loose together once all have imported what they need."""
+        """Worker processes that have imported what they need and wait at the probe's gate, which
+        the action that measures them opens."""
         self.probe.reset()
         log = Path(self.place.folder, f"{self.place.peer}-work.log")
         workers = Workers(log)
@@ -120,7 +121,6 @@ class Runner:
                     if time.monotonic() > deadline:
                         raise ActionFailed(f"the worker did not start: {_last_words(log)}")
                     time.sleep(0.01)
-                self.probe.open_gate()
                 yield workers
                 workers.check()
             except ActionFailed:

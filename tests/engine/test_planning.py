@@ -177,7 +177,7 @@ def test_what_cannot_be_started_is_refused():
         "@app.step to start it"
     )
     assert refused(charge) == (
-        "start takes a request, as `job_type.request(...)` makes it, not FunctionJob"
+        "start takes a request: write `app.start(charge.request(...))`, not `app.start(charge)`"
     )
     assert refused(ship.request()) == (
         "job type 'ship' declares 1 blockers and was given 0; pass them as blockers=(...)"

@@ -20,16 +20,17 @@ from headway.ports.notifier import Notifier
 from tests.servers import PostgresServer
 from tests.servers_news import NatsServer, RedisServer, ValkeyServer
 
-KINDS: dict[str, type[Notifier]] = {
-    "local": LocalNotifier,
-    "none": NoNotifier,
-    "sqlite": SqliteNotifier,
-    "postgres": PostgresNotifier,
-    "redis": RedisNotifier,
-    "valkey": RedisNotifier,
-    "nats": NatsNotifier,
-    "nats_plain": NatsNotifier,
+KINDS = {
+    "local": LocalNotifier.reach,
+    "none": NoNotifier.reach,
+    "sqlite": SqliteNotifier.reach,
+    "postgres": PostgresNotifier.reach,
+    "redis": RedisNotifier.reach,
+    "valkey": RedisNotifier.reach,
+    "nats": NatsNotifier.reach,
+    "nats_plain": NatsNotifier.reach,
 }
+"""How far each reaches; what is made of them is the fixture `kind`."""
 COUNTING = ("redis", "valkey", "nats")
 
 pytest.register_assert_rewrite("headway.testing.notifier_conformance")

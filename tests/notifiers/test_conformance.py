@@ -6,14 +6,13 @@ from collections import Counter
 
 import pytest
 
-from headway.ports.notifier import Reach
 from headway.testing.notifier_conformance import CASES, Case, cases_for
 from tests.notifiers.conftest import COUNTING, KINDS, Kind
 
 PAIRS = [
     pytest.param(name, case, id=f"{name}-{case.name}")
-    for name, made_by in KINDS.items()
-    for case in cases_for(Reach(made_by.reach), counts=name in COUNTING)
+    for name, reach in KINDS.items()
+    for case in cases_for(reach, counts=name in COUNTING)
 ]
 
 

@@ -100,8 +100,7 @@ async def test_a_change_to_an_owned_job_waits_for_the_end(memory: MemoryStore) -
     job = await running(memory)
     other = await running(memory)
     async with memory.begin() as tx:
-        verdict = await memory.run_in(tx, memory.hold, job.id, job.lease.token, now=at(1))
-        assert verdict is Verdict.APPLIED
+        await memory.run_in(tx, memory.current, [job.id], lock=True)
         both = [Complete(other.id, other.lease.token), Complete(job.id, job.lease.token, "2")]
         waiting = asyncio.create_task(settle(memory, *both))
         for _ in range(20):
@@ -146,7 +145,7 @@ async def test_a_heartbeat_goes_through_an_open_transaction(memory: MemoryStore)
     held = [Held(each.id, each.lease.token) for each in (job, other)]
     with pytest.raises(LookupError):
         async with memory.begin() as tx:
-            await memory.run_in(tx, memory.hold, job.id, job.lease.token, now=at(1))
+            await memory.run_in(tx, memory.current, [job.id], lock=True)
             verdicts = await asyncio.to_thread(
                 memory.run_sync, memory.extend, held, LEASE, now=at(20)
             )

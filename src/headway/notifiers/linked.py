@@ -26,7 +26,9 @@ from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pac
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
+"""Seconds between tries to connect. Not longer: while a publisher's link is down and its listeners'
+are up again, these wait for news that cannot come."""
 LAST_SEND = 2.0
 """Seconds that closing waits for what is to be sent."""
 AWAITED_FOR = 30.0

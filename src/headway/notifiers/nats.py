@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,26 +41,30 @@ class NatsNotifier(LinkedNotifier):
         self.prefix = prefix or given
 
     async def connect(self, ears: Ears) -> Link:
+        connection = Client()
+
         async def closed() -> None:
             ears.lost(ConnectionError("the connection was closed"))
 
-        async def quiet(_: Exception) -> None:
-            """It prints a traceback by default; what matters closes the connection."""
+        async def complain(error: Exception) -> None:
+            """Connecting would be tried again and again; later, what matters closes it."""
+            if not connection.is_connected:
+                raise error
 
-        connection = Client()
-        await connection.connect(
-            self._url,
-            name="headway",
-            allow_reconnect=False,  # we connect again ourselves, and say so
-            connect_timeout=max(1, round(self.patience)),
-            closed_cb=closed,
-            disconnected_cb=closed,
-            error_cb=quiet,
-        )
         try:
+            await connection.connect(
+                self._url,
+                name="headway",
+                allow_reconnect=False,  # we connect again ourselves, and say so
+                connect_timeout=max(1, round(self.patience)),
+                closed_cb=closed,
+                disconnected_cb=closed,
+                error_cb=complain,
+            )
             bucket = await _hint_bucket(connection, f"{self.prefix}_hints", self.patience / 2)
         except BaseException:
-            await connection.close()
+            with contextlib.suppress(Exception):
+                await connection.close()
             raise
         return _NatsLink(connection, bucket, self.prefix, ears, self.patience)
 

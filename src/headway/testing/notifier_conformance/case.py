@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
@@ -118,7 +118,7 @@ def interest_in(
 
 
 @contextmanager
-def raises(kind: type[BaseException]) -> Iterator[None]:
+def raises(kind: type[BaseException]) -> Generator[None]:
     try:
         yield
     except kind:

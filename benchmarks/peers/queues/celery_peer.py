@@ -1,6 +1,6 @@
 """Celery on Valkey."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
 # It is installed in an environment of its own.
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from celery import Celery
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 from benchmarks.peers.place import Place
 
 place = Place.from_environment()
@@ -42,11 +42,11 @@ class CeleryPeer(Peer):
     durability = "in memory; acknowledged before the run, its default"
     bulk = "no batch API: apply_async() in a loop with one producer"
     packages = ("celery", "kombu", "redis", "hiredis")
-    settings = {
-        "drain": {"pool": "solo", "concurrency": 1, "worker_prefetch_multiplier": 100},
-        "latency": {"pool": "threads", "concurrency": 4},
-        "result": {"pool": "threads", "concurrency": 4, "results": True},
-    }
+    settings = Settings(
+        drain={"pool": "solo", "concurrency": 1, "worker_prefetch_multiplier": 100},
+        latency={"pool": "threads", "concurrency": 4},
+        result={"pool": "threads", "concurrency": 4, "results": True},
+    )
     step = 200
 
     def set_up(self) -> None:
@@ -63,7 +63,7 @@ class CeleryPeer(Peer):
     def run_worker(self) -> None:
         self.run_command(
             "celery",
-            *("-A", "benchmarks.peers.queues.celery"),
+            *("-A", "benchmarks.peers.queues.celery_peer"),
             "worker",
             *("-P", self.chosen["pool"]),
             *("-c", str(self.chosen["concurrency"])),

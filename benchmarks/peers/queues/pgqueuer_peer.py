@@ -16,7 +16,7 @@ from pgqueuer.core.completion import CompletionWatcher
 from pgqueuer.db import AsyncpgDriver
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import Peer, payload
+from benchmarks.peers.contract import Peer, Settings, payload
 
 
 class PgQueuerPeer(Peer):
@@ -26,11 +26,11 @@ class PgQueuerPeer(Peer):
     durability = "fsync at every commit; a job is removed once it ran"
     bulk = "enqueue() of 1,000 at a time"
     packages = ("pgqueuer", "asyncpg")
-    settings = {
-        "drain": {"batch_size": 500},
-        "latency": {"batch_size": 10},
-        "result": {"batch_size": 1},
-    }
+    settings = Settings(
+        drain={"batch_size": 500},
+        latency={"batch_size": 10},
+        result={"batch_size": 1},
+    )
 
     async def _driver(self) -> Any:
         return AsyncpgDriver(await asyncpg.connect(self.place.postgres_url))

@@ -11,7 +11,7 @@ from typing import Any
 from huey import RedisHuey, SqliteHuey
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 from benchmarks.peers.place import Place
 
 
@@ -67,11 +67,11 @@ class HueyOnValkey(HueyPeer):
     store = "Valkey"
     durability = "in memory; a job is dropped before it runs"
     packages = ("huey", "redis", "hiredis")
-    settings = {
-        "drain": {"workers": 4},
-        "latency": {"workers": 4},
-        "result": {"workers": 4, "results": True},
-    }
+    settings = Settings(
+        drain={"workers": 4},
+        latency={"workers": 4},
+        result={"workers": 4, "results": True},
+    )
 
     def set_up(self) -> None:
         self.ask_valkey("flushall")
@@ -82,11 +82,11 @@ class HueyOnSqlite(HueyPeer):
     store = "SQLite"
     durability = "WAL, synchronous=OFF; a job is dropped before it runs"
     packages = ("huey",)
-    settings = {
-        "drain": {"workers": 1, "fsync": False},
-        "latency": {"workers": 1, "fsync": False},
-        "result": {"workers": 1, "fsync": False, "results": True},
-    }
+    settings = Settings(
+        drain={"workers": 1, "fsync": False},
+        latency={"workers": 1, "fsync": False},
+        result={"workers": 1, "fsync": False, "results": True},
+    )
 
     def set_up(self) -> None:
         huey.storage.close()

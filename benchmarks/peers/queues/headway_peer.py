@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
-from benchmarks.peers.queues.raw import left_on_sqlite
+from benchmarks.peers.contract import TEXT, Peer, Settings
+from benchmarks.peers.queues.raw_peer import left_on_sqlite
 from headway import Headway, Sequence
 
 CHOSEN = {"concurrency": 100, "uvloop": True}
@@ -14,7 +14,7 @@ class HeadwayPeer(Peer):
     title = "Headway"
     bulk = "start_many() of 20,000"
     packages = ("headway",)
-    settings = {"drain": CHOSEN, "latency": CHOSEN, "result": CHOSEN}
+    settings = Settings(drain=CHOSEN, latency=CHOSEN, result=CHOSEN)
     step = 20_000
 
     @property

@@ -1,6 +1,6 @@
 """Dramatiq on Valkey, in threads."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
 # It is installed in an environment of its own.
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 from benchmarks.peers.place import Place
 
 place = Place.from_environment()
@@ -39,11 +39,11 @@ class DramatiqPeer(Peer):
     durability = "in memory; acknowledged after the run"
     bulk = "no batch API: send() in a loop"
     packages = ("dramatiq", "redis", "hiredis")
-    settings = {
-        "drain": {"threads": 8, "dramatiq_queue_prefetch": 200},
-        "latency": {"threads": 8},
-        "result": {"threads": 8, "results": True},
-    }
+    settings = Settings(
+        drain={"threads": 8, "dramatiq_queue_prefetch": 200},
+        latency={"threads": 8},
+        result={"threads": 8, "results": True},
+    )
     step = 200
 
     def set_up(self) -> None:
@@ -58,9 +58,9 @@ class DramatiqPeer(Peer):
 
     def run_worker(self) -> None:
         if prefetch := self.chosen.get("dramatiq_queue_prefetch"):
-            os.environ["dramatiq_queue_prefetch"] = str(prefetch)
+            os.environ["dramatiq_queue_prefetch"] = str(prefetch)  # noqa: SIM112 - so it is named
         threads = str(self.chosen["threads"])
-        module = "benchmarks.peers.queues.dramatiq"
+        module = "benchmarks.peers.queues.dramatiq_peer"
         self.run_command("dramatiq", module, "--processes", "1", "--threads", threads)
 
     def remaining(self) -> int:

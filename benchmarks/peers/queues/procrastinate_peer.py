@@ -1,6 +1,6 @@
 """Procrastinate on PostgreSQL, through psycopg."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
 # It is installed in an environment of its own.
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import procrastinate
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer, payload
+from benchmarks.peers.contract import TEXT, Peer, Settings, payload
 from benchmarks.peers.place import Place
 
 app = procrastinate.App(
@@ -30,10 +30,10 @@ class ProcrastinatePeer(Peer):
     durability = "fsync at every commit; finished jobs are kept"
     bulk = "batch_defer_async() of 1,000 at a time"
     packages = ("procrastinate", "psycopg")
-    settings = {
-        "drain": {"concurrency": 10, "connections": 10},
-        "latency": {"concurrency": 10, "connections": 10},
-    }
+    settings = Settings(
+        drain={"concurrency": 10, "connections": 10},
+        latency={"concurrency": 10, "connections": 10},
+    )
     metrics = "ABCDEGH"
 
     async def set_up(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import awa
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
 TEMPLATE = "template_awa"
 
@@ -31,23 +31,21 @@ class AwaPeer(Peer):
     durability = "fsync at every commit; completions are kept in batches"
     bulk = "enqueue_many_copy() of 10,000 at a time"
     packages = ("awa-pg",)
-    settings = {
-        "drain": {
+    settings = Settings(
+        drain={
             "max_workers": 1024,
             "connections": 10,
             "uvloop": True,
             "AWA_COMPLETION_SHARDS": 2,
             "AWA_COMPLETION_FLUSH_MS": 5,
         },
-        "latency": {"max_workers": 50, "connections": 10},
-    }
+        latency={"max_workers": 50, "connections": 10},
+    )
     step = 10_000
     metrics = "ABCDEGH"
 
     def _client(self) -> Any:
-        return awa.AsyncClient(
-            self.place.postgres_url, max_connections=self.chosen["connections"]
-        )
+        return awa.AsyncClient(self.place.postgres_url, max_connections=self.chosen["connections"])
 
     async def set_up(self) -> None:
         # Its migrations take seconds: they are run once, and every database is a copy.

@@ -11,7 +11,7 @@ from typing import Any
 from taskiq_redis import ListQueueBroker, RedisAsyncResultBackend, RedisStreamBroker
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 from benchmarks.peers.place import Place
 
 
@@ -62,7 +62,7 @@ class TaskiqPeer(Peer):
         self.run_command(
             "taskiq",
             "worker",
-            "benchmarks.peers.queues.taskiq:broker",
+            "benchmarks.peers.queues.taskiq_peer:broker",
             *("--workers", "1"),
             *("--max-async-tasks", str(self.chosen["max_async_tasks"])),
             *(("--max-prefetch", str(prefetch)) if prefetch else ()),
@@ -77,7 +77,11 @@ class TaskiqStream(TaskiqPeer):
     name = "taskiq"
     title = "Taskiq (streams)"
     durability = "in memory; acknowledged after the run"
-    settings = {use: {"max_async_tasks": 100} for use in ("drain", "latency", "result")}
+    settings = Settings(
+        drain={"max_async_tasks": 100},
+        latency={"max_async_tasks": 100},
+        result={"max_async_tasks": 100},
+    )
 
     def remaining(self) -> int:
         group = self.ask_valkey("xinfo", "groups", "taskiq")[0]
@@ -90,11 +94,11 @@ class TaskiqList(TaskiqPeer):
     name = "taskiq-list"
     title = "Taskiq (list)"
     durability = "in memory; a job is dropped before it runs"
-    settings = {
-        "drain": {"max_async_tasks": 100, "max_prefetch": 100},
-        "latency": {"max_async_tasks": 100},
-        "result": {"max_async_tasks": 100},
-    }
+    settings = Settings(
+        drain={"max_async_tasks": 100, "max_prefetch": 100},
+        latency={"max_async_tasks": 100},
+        result={"max_async_tasks": 100},
+    )
 
     def remaining(self) -> int:
         return self.ask_valkey("llen", "taskiq")

@@ -12,7 +12,7 @@ import sqlalchemy
 from dbos import DBOS, DBOSClient
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
 OPTIONS: Any = {"workflow_name": "noop", "queue_name": "q"}
 BEST = {"concurrency": 500, "connections": 50, "polling": 0.01}
@@ -26,7 +26,7 @@ class DbosPeer(Peer):
     durability = "fsync at every commit; workflows are kept with their results"
     bulk = "no batch API: enqueue_in_transaction(), 1,000 in one transaction"
     packages = ("dbos", "sqlalchemy", "psycopg")
-    settings = {"drain": BEST, "latency": QUICK, "result": QUICK}
+    settings = Settings(drain=BEST, latency=QUICK, result=QUICK)
 
     def _configuration(self) -> Any:
         return {

@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import Peer, payload
+from benchmarks.peers.contract import Peer, Settings, payload
 from benchmarks.raw import RawPostgres, RawSqlite, drain_postgres, drain_sqlite
 from headway import Headway
 
@@ -26,7 +26,7 @@ class RawPeer(Peer):
     title = "raw statements"
     bulk = "one insert from arrays for all of them"
     packages = ("headway", "psycopg")
-    settings = {"drain": {"batch": BATCH}}
+    settings = Settings(drain={"batch": BATCH})
     step = 20_000
     metrics = "ABCDG"
 

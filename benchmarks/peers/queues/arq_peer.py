@@ -13,7 +13,7 @@ from arq.connections import RedisSettings
 from arq.worker import Worker
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
 
 async def noop(_: Any, n: int, text: str) -> int:
@@ -28,11 +28,11 @@ class ArqPeer(Peer):
     durability = "in memory; results are kept for an hour"
     bulk = "no batch API: enqueue_job() of 200 at once"
     packages = ("arq", "redis", "hiredis")
-    settings = {
-        "drain": {"max_jobs": 500, "poll_delay": 0.01, "uvloop": True},
-        "latency": {"max_jobs": 100, "poll_delay": 0.01},
-        "result": {"max_jobs": 100, "poll_delay": 0.01},
-    }
+    settings = Settings(
+        drain={"max_jobs": 500, "poll_delay": 0.01, "uvloop": True},
+        latency={"max_jobs": 100, "poll_delay": 0.01},
+        result={"max_jobs": 100, "poll_delay": 0.01},
+    )
     step = 200
 
     def _redis(self) -> RedisSettings:

@@ -1,6 +1,6 @@
 """Chancy on PostgreSQL, through psycopg."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
 # It is installed in an environment of its own.
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from chancy import Chancy, Queue, Worker, job
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
 
 @job(queue="q")
@@ -25,11 +25,11 @@ class ChancyPeer(Peer):
     durability = "fsync at every commit; finished jobs are kept"
     bulk = "push_many() of 1,000 at a time"
     packages = ("chancy", "psycopg")
-    settings = {
-        "drain": {"concurrency": 1000, "eager_polling": True},
-        "latency": {"concurrency": 50, "eager_polling": True},
-        "result": {"concurrency": 50, "eager_polling": True, "send_outgoing_interval": 0.005},
-    }
+    settings = Settings(
+        drain={"concurrency": 1000, "eager_polling": True},
+        latency={"concurrency": 50, "eager_polling": True},
+        result={"concurrency": 50, "eager_polling": True, "send_outgoing_interval": 0.005},
+    )
 
     def _app(self) -> Any:
         return Chancy(self.place.postgres_url, max_connection_pool_size=10)

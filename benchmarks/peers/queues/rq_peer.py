@@ -12,9 +12,9 @@ from redis import Redis
 from rq import Queue, SimpleWorker
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
-FUNCTION = "benchmarks.peers.queues.rq.noop"
+FUNCTION = "benchmarks.peers.queues.rq_peer.noop"
 KEEP = 500
 
 
@@ -30,7 +30,11 @@ class RqPeer(Peer):
     durability = "in memory; results are kept for 500 s"
     bulk = "enqueue_many() of 1,000 at a time"
     packages = ("rq", "redis", "hiredis")
-    settings = {use: {"worker": "SimpleWorker"} for use in ("drain", "latency", "result")}
+    settings = Settings(
+        drain={"worker": "SimpleWorker"},
+        latency={"worker": "SimpleWorker"},
+        result={"worker": "SimpleWorker"},
+    )
 
     def set_up(self) -> None:
         self.ask_valkey("flushall")

@@ -12,7 +12,7 @@ from saq import Queue, Worker
 from saq.job import TERMINAL_STATUSES
 
 from benchmarks.peers import probe
-from benchmarks.peers.contract import TEXT, Peer
+from benchmarks.peers.contract import TEXT, Peer, Settings
 
 
 async def noop(_: Any, *, n: int, text: str) -> int:
@@ -64,7 +64,9 @@ class SaqOnValkey(SaqPeer):
     store = "Valkey"
     durability = "in memory; results are kept for 10 minutes"
     packages = ("saq", "redis", "hiredis")
-    settings = {use: {"concurrency": 10} for use in ("drain", "latency", "result")}
+    settings = Settings(
+        drain={"concurrency": 10}, latency={"concurrency": 10}, result={"concurrency": 10}
+    )
 
     def _make_queue(self) -> Any:
         return Queue.from_url(self.place.valkey_url())
@@ -84,11 +86,11 @@ class SaqOnPostgres(SaqPeer):
     store = "PostgreSQL"
     durability = "fsync at every commit; finished jobs are kept for 10 minutes"
     packages = ("saq", "psycopg")
-    settings = {
-        "drain": {"concurrency": 100, "connections": 50},
-        "latency": {"concurrency": 10, "connections": 20},
-        "result": {"concurrency": 10, "connections": 20},
-    }
+    settings = Settings(
+        drain={"concurrency": 100, "connections": 50},
+        latency={"concurrency": 10, "connections": 20},
+        result={"concurrency": 10, "connections": 20},
+    )
 
     def _make_queue(self) -> Any:
         return Queue.from_url(

@@ -1,0 +1,241 @@
+"""A notifier that goes away costs time, never a job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway
+from headway.domain.events import Event, WorkerRecovered, WorkerTroubled
+from headway.notifiers.linked import LinkedNotifier
+from headway.notifiers.nats import NatsNotifier
+from headway.notifiers.postgres import PostgresNotifier
+from headway.notifiers.redis import RedisNotifier
+from headway.stores.memory import MemoryStore
+from tests.servers import PostgresServer
+from tests.servers_news import NatsServer, NewsServer, RedisServer, ValkeyServer
+
+HOUR = 3600.0
+FALLBACK = 1.0
+SOON = 15.0
+
+
+@pytest.fixture(autouse=True)
+def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.engine.fetcher.SHORTEST_POLL", HOUR)
+
+
+@pytest.fixture(params=["redis", "valkey", "nats"])
+def server(request: pytest.FixtureRequest) -> Iterator[NewsServer]:
+    """A server that a test may kill."""
+    kinds = {"redis": RedisServer, "valkey": ValkeyServer, "nats": NatsServer}
+    with kinds[request.param]() as server:
+        yield server
+
+
+def notifier_of(server: NewsServer) -> LinkedNotifier:
+    kind = NatsNotifier if isinstance(server, NatsServer) else RedisNotifier
+    return kind(server.url)
+
+
+class Load:
+    """A producer and a worker with a notifier each, around one store; how long each job waited."""
+
+    def __init__(self, make: Callable[[], LinkedNotifier]) -> None:
+        self.store = MemoryStore()
+        self.events: list[Event] = []
+        self.waits: list[float] = []
+        self.producer = Headway(self.store, notifier=make())
+        self.consumer = Headway(self.store, notifier=make(), observers=[self])
+        for app in (self.producer, self.consumer):
+            self.work = self._declare(app)
+
+    def _declare(self, app: Headway) -> Any:
+        @app.job
+        async def work(sent: float) -> None:
+            self.waits.append(time.monotonic() - sent)
+
+        return work
+
+    def observe(self, event: Event) -> None:
+        self.events.append(event)
+
+    @asynccontextmanager
+    async def working(self, **options: Any) -> AsyncIterator[None]:
+        options = {"poll_every": FALLBACK, "poll_when_told": HOUR, **options}
+        async with self.producer, self.consumer:
+            worker = self.consumer.worker(**options)
+            await worker.start()
+            try:
+                yield
+            finally:
+                await worker.stop()
+
+    async def start(self, seconds: float, every: float = 0.02) -> int:
+        """One job after another for so long; how many."""
+        count = 0
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            await self.producer.start(self.work.request(time.monotonic()))
+            count += 1
+            await asyncio.sleep(every)
+        return count
+
+    async def all_waited(self, count: int) -> None:
+        async with asyncio.timeout(SOON):
+            while len(self.waits) < count:
+                await asyncio.sleep(0.01)
+
+    async def all_linked(self) -> None:
+        for notifier in (self.producer.notifier, self.consumer.notifier):
+            assert isinstance(notifier, LinkedNotifier)
+            await eventually(lambda notifier=notifier: not notifier._trouble)
+
+    def said(self) -> list[type[Event]]:
+        return [
+            type(event)
+            for event in self.events
+            if isinstance(event, WorkerTroubled | WorkerRecovered) and event.part == "notifier"
+        ]
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+async def test_killing_the_server_under_load_leaves_no_job_waiting(
+    server: NewsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    load = Load(lambda: notifier_of(server))
+    with caplog.at_level(logging.WARNING, logger="headway"):
+        async with load.working():
+            count = await load.start(0.7)
+            await asyncio.to_thread(server.kill)
+            count += await load.start(2.5)
+            await asyncio.to_thread(server.start)
+            count += await load.start(2)
+            await load.all_waited(count)
+            assert max(load.waits) < FALLBACK + 1
+            await eventually(lambda: load.said() == [WorkerTroubled, WorkerRecovered])
+            await load.all_linked()
+            began = len(load.waits)
+            await load.all_waited(began + await load.start(0.5))
+            assert statistics.median(load.waits[began:]) < 0.1, "news flows"
+    warnings = [record.message for record in caplog.records]
+    assert len(warnings) == 2, "each notifier says so once"
+    assert all(message.startswith("no news through the notifier on") for message in warnings)
+
+
+@pytest.mark.slow
+async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.url()
+    load = Load(lambda: PostgresNotifier(url, schema="killed"))
+
+    def kill(name: str) -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            found = connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = %s",
+                (name,),
+            ).fetchall()
+            return len(found)
+
+    async with load.working():
+        count = await load.start(0.5)
+        for _ in range(3):
+            assert await asyncio.to_thread(kill, "headway listener") >= 1
+            count += await load.start(0.5)
+            assert await asyncio.to_thread(kill, "headway notifier") >= 1
+            count += await load.start(0.5)
+        await load.all_waited(count)
+        assert max(load.waits) < FALLBACK + 1
+        assert load.said()[:2] == [WorkerTroubled, WorkerRecovered]
+
+
+@pytest.mark.slow
+async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: NewsServer) -> None:
+    def make() -> LinkedNotifier:
+        notifier = notifier_of(server)
+        notifier.patience = 0.3
+        notifier.watch_every = 0.3
+        return notifier
+
+    load = Load(make)
+    async with load.working():
+        count = await load.start(0.3)
+        with server.frozen():
+            count += await load.start(2)
+            await eventually(lambda: WorkerTroubled in load.said())
+        await load.all_waited(count)
+        assert max(load.waits) < FALLBACK + 1
+        await eventually(lambda: load.said()[-1] is WorkerRecovered)
+
+
+async def test_a_server_that_is_away_keeps_nobody_from_starting(
+    server: NewsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.kill()
+    load = Load(lambda: notifier_of(server))
+    with caplog.at_level(logging.WARNING, logger="headway"):
+        began = time.monotonic()
+        async with load.working(poll_every=0.1):
+            assert load.said() == [WorkerTroubled]
+            sequence = await load.producer.start(load.work.request(time.monotonic()))
+            await sequence.result(timeout=SOON)
+            assert time.monotonic() - began < 5
+            await asyncio.to_thread(server.start)
+            await eventually(lambda: load.said() == [WorkerTroubled, WorkerRecovered])
+            await load.all_linked()
+            await load.start(0.1)
+            await eventually(lambda: load.waits[-1] < 0.1)
+
+
+async def test_what_was_published_while_the_server_was_away_is_sent_when_it_is_back(
+    server: NewsServer,
+) -> None:
+    """The consumer's link is up long before the producer's, and its next poll is an hour away."""
+    load = Load(lambda: notifier_of(server))
+    async with load.working():
+        await load.start(0.1)
+        producer = load.producer.notifier
+        assert isinstance(producer, LinkedNotifier)
+        connect = producer.connect
+        away = True
+
+        async def unlucky(ears: Any) -> Any:
+            if away:
+                raise ConnectionError("not yet")
+            return await connect(ears)
+
+        producer.connect = unlucky  # type: ignore[method-assign]
+        producer._lose(ConnectionError("cut"))
+        await eventually(lambda: bool(producer._trouble))
+        before = len(load.waits)
+        await load.producer.start(load.work.request(time.monotonic()))
+        await asyncio.sleep(0.3)
+        assert len(load.waits) == before
+        away = False
+        await eventually(lambda: len(load.waits) == before + 1)
+
+
+async def test_a_wrong_password_is_said_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer() as server:
+        url = server.url.replace("://", "://me:hunter2@")
+        with caplog.at_level(logging.WARNING, logger="headway"):
+            async with Headway(MemoryStore(), notifier=url) as app:
+                await app.notifier.subscribe(lambda _: None)
+        assert "no news through the notifier on Redis at 127.0.0.1" in caplog.text
+        assert "hunter2" not in caplog.text
