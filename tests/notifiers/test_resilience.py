@@ -37,6 +37,8 @@ def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def server(request: pytest.FixtureRequest) -> Iterator[NewsServer]:
     """A server that a test may kill."""
     kinds = {"redis": RedisServer, "valkey": ValkeyServer, "nats": NatsServer}
+    if request.param == "redis":
+        request.getfixturevalue("redis_server")  # or say that there is none
     with kinds[request.param]() as server:
         yield server
 
@@ -220,7 +222,7 @@ async def test_what_was_published_while_the_server_was_away_is_sent_when_it_is_b
                 raise ConnectionError("not yet")
             return await connect(ears)
 
-        producer.connect = unlucky  # type: ignore[method-assign]
+        producer.connect = unlucky
         producer._lose(ConnectionError("cut"))
         await eventually(lambda: bool(producer._trouble))
         before = len(load.waits)
@@ -232,7 +234,7 @@ async def test_what_was_published_while_the_server_was_away_is_sent_when_it_is_b
 
 
 async def test_a_wrong_password_is_said_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    with RedisServer() as server:
+    with ValkeyServer() as server:
         url = server.url.replace("://", "://me:hunter2@")
         with caplog.at_level(logging.WARNING, logger="headway"):
             async with Headway(MemoryStore(), notifier=url) as app:

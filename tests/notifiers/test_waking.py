@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headway import Headway, Job, Worker
+from headway import Headway, Job, WorkerSettings
 from headway.domain.job import ClaimedJob
 from headway.domain.news import JobsScheduled, News
 from headway.domain.reading import ClaimOrder
@@ -80,17 +80,17 @@ class Firm:
     ) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.producer)
-            workers: list[Worker] = []
             for _ in range(apps):
                 app = self.app()
                 self._declare(app)
                 await stack.enter_async_context(app)
                 for _ in range(workers_each):
-                    settings = {"poll_every": HOUR, "poll_when_told": HOUR, "reap_every": HOUR}
-                    worker = app.worker(**{**settings, **options})
+                    settings = WorkerSettings(
+                        poll_every=HOUR, poll_when_told=HOUR, reap_every=HOUR, **options
+                    )
+                    worker = app.worker(settings)
                     await worker.start()
                     stack.push_async_callback(worker.stop)
-                    workers.append(worker)
             await self._settle()
             yield
 
@@ -114,7 +114,7 @@ class Lossy:
     def __init__(self, notifier: Notifier) -> None:
         self.lost = 0
         self._publish = notifier.publish
-        notifier.publish = self  # type: ignore[method-assign]
+        notifier.publish = self
 
     async def __call__(self, news: Sequence[News]) -> None:
         if not self.lost:

@@ -52,7 +52,7 @@ class AwaPeer(Peer):
         server = f"{self.place.postgres}/postgres"
         with self._postgres(server) as connection:
             made = connection.execute(
-                "select from pg_database where datname = %s", (TEMPLATE,)
+                "select 1 from pg_database where datname = %s", (TEMPLATE,)
             ).fetchone()
             if not made:
                 connection.execute(f"create database {TEMPLATE}")

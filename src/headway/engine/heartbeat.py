@@ -103,7 +103,7 @@ class Heartbeat:
 
     async def pass_by(self) -> None:
         """Let a renewal that is under way end. One that begins later leaves alone what is
-        `in_transaction` by then. Not for long: on SQLite it may itself wait for the caller."""
+        `in_transaction` by then. Not for long: it may itself wait for the caller."""
         with self._lock:
             if not self._renewing:
                 return

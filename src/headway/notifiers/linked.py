@@ -226,9 +226,10 @@ class LinkedNotifier:
         """Until the link is lost, which raises."""
         while True:
             changed = asyncio.ensure_future(self._changed.wait())
+            ends: set[asyncio.Future[Any]] = {lost, changed}
             try:
                 await asyncio.wait(
-                    {lost, changed},
+                    ends,
                     timeout=self.watch_every,
                     return_when=asyncio.FIRST_COMPLETED,
                 )

@@ -27,10 +27,10 @@ NOTIFY = "select pg_notify(c, p) from unnest(%s::text[], %s::text[]) as news (c,
 # Jobs of a transaction that are due already are said to be due since it began: then they are all
 # the same news, and the server sends it once. `@` stands for the time; names cannot hold it.
 NOTIFY_WITHIN = """\
-select pg_notify(c, replace(p, '@', to_char(
+select pg_notify(c, replace(p, '@', coalesce(to_char(
     case when r <= clock_timestamp() then transaction_timestamp() else r end at time zone 'UTC',
     'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
-))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r)"""
+), ''))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r)"""
 
 
 class PostgresNotifier(LinkedNotifier):

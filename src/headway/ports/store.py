@@ -75,6 +75,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Several processes can work on it."""
     transactions: bool
     """`begin` hands out a transaction whose changes can be rolled back."""
+    one_writer: bool = False
+    """A transaction that writes keeps every other one waiting, whatever it writes."""
 
 
 class Operations(Protocol):

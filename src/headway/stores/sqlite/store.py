@@ -39,7 +39,9 @@ OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 class SqliteStore(SqliteOperations, Joining):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
-    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
+    capabilities = Capabilities(
+        durable=True, across_processes=True, transactions=True, one_writer=True
+    )
 
     def __init__(
         self,

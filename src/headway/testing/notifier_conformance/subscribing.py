@@ -165,7 +165,10 @@ async def the_longest_names_arrive(make: Make) -> None:
         queue, type, worker = "q" * 200, "t" * 200, "w" * 200
         heard = Heard()
         await other.subscribe(heard, interest_in(queue=queue, type=type, worker=worker))
-        news = [JobsScheduled(queue, type, 1), OwnershipLost("one", "cancelled", worker)]
+        news: list[News] = [
+            JobsScheduled(queue, type, 1),
+            OwnershipLost("one", "cancelled", worker),
+        ]
         await one.publish(news)
         await heard.until(*news)
 

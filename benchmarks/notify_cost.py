@@ -1,0 +1,69 @@
+"""What NOTIFY costs those who commit: eight producers that insert one job per transaction, with no
+NOTIFY, with one after the commit, and with one inside the transaction, while somebody listens."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from multiprocessing.context import SpawnContext
+from typing import Any
+
+import psycopg
+from psycopg import RawCursor
+
+from headway.domain.news import Topic
+from headway.engine.identity import new_id
+from headway.notifiers.postgres import channel_name
+from headway.stores.postgres.connections import SETTINGS
+from headway.stores.sql.files import load_statements
+
+MODES = ("none", "after the commit", "in the transaction")
+PRODUCERS = 8
+TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
+REST = (None, None, 0.0, "noop", "default", 0, 4, 5, None, None, None, None, None, 0,
+        "pending", 0, False, False, None, None)  # fmt: skip
+NEWS = '{"s":[{"news":"scheduled","queue":"default","type":"noop","count":1,"run_at":null}]}'
+
+
+def commits_per_second(dsn: str, mode: str, seconds: float) -> float:
+    """Transactions per second of all producers together."""
+    context = multiprocessing.get_context("spawn")
+    barrier, counts = context.Barrier(PRODUCERS), context.Queue()
+    producers = [_start(context, dsn, mode, seconds, barrier, counts) for _ in range(PRODUCERS)]
+    with psycopg.connect(dsn, autocommit=True) as ear:
+        ear.execute(f'listen "{channel_name("headway", Topic.SCHEDULED)}"')
+        while any(producer.is_alive() for producer in producers):
+            for _ in ear.notifies(timeout=0.5):
+                pass
+    total = sum(counts.get(timeout=30) for _ in producers)
+    for producer in producers:
+        producer.join(30)
+    return total / seconds
+
+
+def _start(context: SpawnContext, *args: Any) -> Any:
+    producer = context.Process(target=produce, args=args, daemon=True)
+    producer.start()
+    return producer
+
+
+def produce(dsn: str, mode: str, seconds: float, barrier: Any, counts: Any) -> None:
+    insert = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
+    channel = channel_name("headway", Topic.SCHEDULED)
+    notify = b"select pg_notify($1, $2)"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(SETTINGS)
+        cursor = RawCursor(connection)
+        barrier.wait(60)
+        count = 0
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            connection.execute("begin")
+            cursor.execute(insert, ([new_id()], [TEXT], *REST))
+            if mode == "in the transaction":
+                cursor.execute(notify, (channel, NEWS))
+            connection.execute("commit")
+            if mode == "after the commit":
+                cursor.execute(notify, (channel, NEWS))
+            count += 1
+    counts.put(count)

@@ -1,0 +1,75 @@
+"""The producer's side of the proof: what was acknowledged is written down and synced at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from headway import HeadwayError, Request
+from proof.work import Work
+
+
+class Ledger:
+    """Ids of sequences whose start was answered; a line is on disk before the next start."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.ids: set[str] = set()
+        self.refused = 0
+        """Starts that were not answered: their jobs may exist, or not."""
+
+    def note(self, ids: list[str]) -> None:
+        os.write(self._file, "".join(f"{id}\n" for id in ids).encode())
+        os.fsync(self._file)
+        self.ids.update(ids)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Producer:
+    """Starts sequences in a thread of its own, through whatever happens to the database."""
+
+    def __init__(
+        self,
+        dsn: str,
+        ledger: Ledger,
+        batch: Callable[[Work], list[Request[int]]],
+        wanted: Callable[[], bool],
+        pause: float = 0.05,
+    ) -> None:
+        self._dsn = dsn
+        self._ledger = ledger
+        self._batch = batch
+        self._wanted = wanted
+        self._pause = pause
+        self.error: BaseException | None = None
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="producer")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._produce())
+        except BaseException as error:
+            self.error = error
+
+    async def _produce(self) -> None:
+        work = Work(self._dsn)
+        async with work.app:
+            while not self._stop:
+                if self._wanted():
+                    try:
+                        started = await work.app.start_many(self._batch(work))
+                    except HeadwayError:
+                        self._ledger.refused += 1
+                    else:
+                        self._ledger.note([sequence.id for sequence in started])
+                await asyncio.sleep(self._pause)

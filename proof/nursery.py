@@ -1,0 +1,117 @@
+"""Worker processes in no time: a parent that has imported everything forks them on demand.
+
+Each line that it reads is what a child is to run, in JSON; it answers with the child's pid. Children
+die with their nursery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+class Nursery:
+    """Starts, kills and freezes workers."""
+
+    def __init__(self, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "proof.nursery"],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def spawn(self, dsn: str, logs: Path, *, memory: int = 0, **settings: Any) -> int:
+        order = {"dsn": dsn, "logs": str(logs), "settings": settings, "memory": memory}
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def nursery(**environment: str) -> Iterator[Nursery]:
+    found = Nursery(**environment)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
+    """Those that are still there when time is up."""
+    deadline = time.monotonic() + seconds
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+def _serve() -> None:
+    from proof import work  # imported before the forks, so that each has it already
+
+    import psycopg_pool  # noqa: F401 - the same
+
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _be_child(work, json.loads(line))
+        print(pid, flush=True)
+
+
+def _be_child(work: Any, order: dict[str, Any]) -> None:
+    code = 1
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(0)
+        os.dup2(2, 1)
+        if order["memory"]:
+            resource.setrlimit(resource.RLIMIT_AS, (order["memory"], order["memory"]))
+        asyncio.run(work.run_worker(order["dsn"], Path(order["logs"]), order["settings"]))
+        code = 0
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            path = Path(order["logs"]).parent / "errors"
+            with path.open("a") as errors:
+                errors.write(f"{os.getpid()} {type(error).__name__}: {error}\n")
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve()
