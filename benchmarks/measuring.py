@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
-from benchmarks.work import TEXT, Work
-from headway import JobState, Sequence
+from headway.cli.benching import measuring as benching
+from headway.cli.benching.place import MemoryPlace, PostgresPlace, SqlitePlace, known_place
 
 
 class Place:
@@ -23,6 +20,7 @@ class Place:
     def __init__(self, kind: str, dsn: str) -> None:
         self.kind = kind
         self.dsn = dsn
+        self._there = PostgresPlace(dsn) if kind == "postgres" else SqlitePlace(dsn)
 
     @property
     def path(self) -> str:
@@ -30,35 +28,17 @@ class Place:
 
     def settle(self) -> None:
         """Start each measurement from the same state: statistics taken, nothing left to flush."""
+        self._there.settle()
         if self.kind == "postgres":
             with psycopg.connect(self.dsn, autocommit=True) as connection:
-                connection.execute("vacuum analyze headway.job")
                 connection.execute("checkpoint")
 
     def clear(self) -> None:
-        if self.kind == "postgres":
-            with psycopg.connect(self.dsn, autocommit=True) as connection:
-                connection.execute("truncate headway.job")
-        else:
-            with closing(sqlite3.connect(self.path)) as connection, connection:
-                connection.execute("delete from headway_job")
+        self._there.clear()
 
     def drained(self) -> tuple[int, float]:
         """Jobs completed, and seconds from the first claim to the last completion."""
-        if self.kind == "postgres":
-            with psycopg.connect(self.dsn) as connection:
-                row = connection.execute(
-                    "select count(*), extract(epoch from max(finished_at) - min(started_at))::float"
-                    " from headway.job where state = 'completed'"
-                ).fetchone()
-        else:
-            with closing(sqlite3.connect(self.path)) as connection:
-                row = connection.execute(
-                    "select count(*), (max(finished_at) - min(started_at)) / 1e6"
-                    " from headway_job where state = 'completed'"
-                ).fetchone()
-        assert row is not None
-        return row[0], row[1]
+        return self._there.drained()
 
 
 @contextmanager
@@ -82,25 +62,11 @@ def worker_process(dsn: str, *extra: str) -> Iterator[subprocess.Popen[str]]:
 
 async def load(dsn: str, count: int) -> float:
     """Start jobs in bulk; how many per second."""
-    work = Work(dsn)
-    async with work.app as app:
-        started = time.perf_counter()
-        for first in range(0, count, 20_000):
-            await app.start_many(
-                [work.noop.request(n, TEXT) for n in range(first, min(first + 20_000, count))]
-            )
-        return count / (time.perf_counter() - started)
+    return await benching.start_in_bulk(known_place(dsn, "headway"), count)
 
 
 async def start_singly(dsn: str, seconds: float) -> float:
-    work = Work(dsn)
-    async with work.app as app:
-        count = 0
-        started = time.perf_counter()
-        while time.perf_counter() - started < seconds:
-            await app.start(work.noop.request(count, TEXT))
-            count += 1
-        return count / (time.perf_counter() - started)
+    return await benching.start_singly(known_place(dsn, "headway"), seconds)
 
 
 def drain(place: Place, count: int, processes: int = 1) -> float:
@@ -123,27 +89,10 @@ def drain(place: Place, count: int, processes: int = 1) -> float:
 
 async def latency(dsn: str, count: int, gap: float) -> list[float]:
     """Seconds from the call of start to the handler, for one job every `gap` seconds."""
-    with worker_process(dsn):
-        work = Work(dsn)
-        async with work.app as app:
-            sequences: list[Sequence[float]] = []
-            next_at = time.monotonic() + 0.5
-            for _ in range(count):
-                await asyncio.sleep(max(next_at - time.monotonic(), 0))
-                sequences.append(await app.start(work.clocked.request(time.monotonic())))
-                next_at += gap
-            return sorted([await sequence.result(timeout=30) for sequence in sequences])
+    return list((await benching.latency(known_place(dsn, "headway"), count, gap)).values)
 
 
 async def memory_drain(count: int) -> tuple[float, float]:
     """Bulk start and drain in this process; jobs per second of each."""
-    work = Work("memory://")
-    async with work.app as app:
-        started = time.perf_counter()
-        await app.start_many([work.noop.request(n, TEXT) for n in range(count)])
-        loaded = time.perf_counter()
-        await app.worker(concurrency=100).run(drain=True)
-        done = time.perf_counter()
-        completed = sum(c.count for c in await app.counts() if c.state is JobState.COMPLETED)
-        assert completed == count
-        return count / (loaded - started), count / (done - loaded)
+    started, drained = await benching.drain_here(MemoryPlace(), count)
+    return started, drained.rate

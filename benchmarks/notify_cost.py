@@ -9,7 +9,7 @@ from multiprocessing.context import SpawnContext
 from typing import Any
 
 import psycopg
-from psycopg import RawCursor
+from psycopg import RawCursor, sql
 
 from headway.domain.news import Topic
 from headway.engine.identity import new_id
@@ -31,7 +31,8 @@ def commits_per_second(dsn: str, mode: str, seconds: float) -> float:
     barrier, counts = context.Barrier(PRODUCERS), context.Queue()
     producers = [_start(context, dsn, mode, seconds, barrier, counts) for _ in range(PRODUCERS)]
     with psycopg.connect(dsn, autocommit=True) as ear:
-        ear.execute(f'listen "{channel_name("headway", Topic.SCHEDULED)}"')
+        channel = sql.Identifier(channel_name("headway", Topic.SCHEDULED))
+        ear.execute(sql.SQL("listen {}").format(channel))
         while any(producer.is_alive() for producer in producers):
             for _ in ear.notifies(timeout=0.5):
                 pass

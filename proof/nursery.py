@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from proof.shifting import shift_clock
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -37,8 +39,17 @@ class Nursery:
             text=True,
         )
 
-    def spawn(self, dsn: str, logs: Path, *, memory: int = 0, **settings: Any) -> int:
-        order = {"dsn": dsn, "logs": str(logs), "settings": settings, "memory": memory}
+    def spawn(
+        self, dsn: str, logs: Path, *, memory: int = 0, clock: str = "", **settings: Any
+    ) -> int:
+        """`memory` limits its address space; `clock` is the file that says how wrong its clock is."""
+        order = {
+            "dsn": dsn,
+            "logs": str(logs),
+            "settings": settings,
+            "memory": memory,
+            "clock": clock,
+        }
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
@@ -102,6 +113,8 @@ def _be_child(work: Any, order: dict[str, Any]) -> None:
         os.dup2(2, 1)
         if order["memory"]:
             resource.setrlimit(resource.RLIMIT_AS, (order["memory"], order["memory"]))
+        if order["clock"]:
+            shift_clock(order["clock"])
         asyncio.run(work.run_worker(order["dsn"], Path(order["logs"]), order["settings"]))
         code = 0
     except BaseException as error:

@@ -6,9 +6,10 @@ import asyncio
 import os
 import random
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic_ns
+from time import time as real_time  # whatever happens to the process's clock later
 from typing import Any
 
 from headway import Continuation, Headway, Job
@@ -21,12 +22,12 @@ class Diary:
     """Appends lines to a file of this process: whatever was written survives a kill -9."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / f"{os.getpid()}-{time.monotonic_ns()}"
+        path = folder / f"{os.getpid()}-{monotonic_ns()}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(self, what: str, job: Job[*tuple[Any, ...]]) -> None:
         lease = job.lease
-        line = f"{what} {job.id} {lease.token} {lease.version} {time.time()} {os.getpid()}\n"
+        line = f"{what} {job.id} {lease.token} {lease.version} {real_time()} {os.getpid()}\n"
         os.write(self._file, line.encode())
 
 

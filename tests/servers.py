@@ -159,6 +159,13 @@ class PostgresServer:
             self.kill()
         self._process = None
 
+    def quit(self) -> None:
+        """Immediate shutdown: no checkpoint, so that the next start has crash recovery to do."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(STOP_TIMEOUT)
+            self._process = None
+
     def kill(self) -> None:
         """Kill -9 the server and all its backends: what a power cut looks like to clients."""
         if self._process is None:

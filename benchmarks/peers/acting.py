@@ -13,7 +13,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -54,12 +54,14 @@ def describe(peer: Peer) -> dict[str, Any]:
     }
 
 
-async def set_up(peer: Peer) -> dict[str, Any]:
-    await finished(peer.set_up())
+def set_up(peer: Peer) -> dict[str, Any]:
+    making = peer.set_up()  # outside of an event loop unless it asks for one: some object
+    if inspect.isawaitable(making):
+        run(finished(making), fast=False)
     return {}
 
 
-async def settle(peer: Peer) -> dict[str, Any]:
+def settle(peer: Peer) -> dict[str, Any]:
     peer.settle()
     return {}
 
@@ -201,11 +203,7 @@ def work(peer: Peer, probe: Probe) -> None:
     probe.wait_at_gate()
     running = peer.run_worker()
     if inspect.isawaitable(running):
-        run(_forever(running), fast=bool(peer.chosen.get("uvloop")))
-
-
-async def _forever(running: Awaitable[Any]) -> None:
-    await running
+        run(finished(running), fast=bool(peer.chosen.get("uvloop")))
 
 
 def main() -> None:

@@ -81,7 +81,9 @@ def _make(place: Place) -> dict[str, Callable[[int], None]]:
     """
     folder = Path(place.folder) / "probe"
     path = folder / f"seen-{os.getpid()}"
-    path.write_bytes(bytes(_HEAD.size))
+    whole = path.with_name(f"new-{os.getpid()}")
+    whole.write_bytes(bytes(_HEAD.size))
+    whole.rename(path)  # never seen without its content
     head = _map(path, _HEAD.size)
     write, now, first = _HEAD.pack_into, time.monotonic, 0.0
     counter, total = itertools.count(1), 0

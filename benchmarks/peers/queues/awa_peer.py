@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +62,15 @@ class AwaPeer(Peer):
             await client.migrate()
             await client.install_queue_storage(schema="awa")
             await client.close()
+            self._wait_until_unused()
         self.new_database(TEMPLATE)
+
+    def _wait_until_unused(self) -> None:
+        """A session takes a moment to go, and a database in use cannot be copied."""
+        with self._postgres(f"{self.place.postgres}/postgres") as connection:
+            sql = "select count(*) from pg_stat_activity where datname = %s"
+            while connection.execute(sql, (TEMPLATE,)).fetchone()[0]:
+                time.sleep(0.01)
 
     async def open(self) -> None:
         self._producer = self._client()

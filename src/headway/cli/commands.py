@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from headway.app import Headway
+from headway.cli.benching.command import run_bench
 from headway.cli.migrations import migrate_up, print_script, print_status
 from headway.cli.running import run_worker
 from headway.cli.supervising import supervise
@@ -105,3 +106,22 @@ def status(target: Headway) -> None:
 def sql(target: Headway) -> None:
     """Print the schema as SQL, to be applied by hand."""
     print_script(target)
+
+
+@headway.command()
+@click.argument("dsn", envvar="HEADWAY_APP")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Jobs started in bulk and drained.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def bench(dsn: str, jobs: int, as_json: bool) -> None:
+    """Measure Headway on your own database.
+
+    On PostgreSQL in a schema of its own (headway_bench), on SQLite in a file beside the one that is
+    named; both are removed afterwards, also on Ctrl-C. Your jobs are not touched.
+    """
+    run_bench(dsn, jobs=jobs, as_json=as_json)

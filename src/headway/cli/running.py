@@ -43,7 +43,7 @@ def run_worker(
         "grace": grace,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    _run_loop(_work(app, given, drain=drain))
+    run_loop(_work(app, given, drain=drain))
     return 0
 
 
@@ -94,7 +94,7 @@ def _stop_on_signals(worker: Worker) -> None:
         loop.add_signal_handler(number, stop, number.name)
 
 
-def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """On uvloop when it is installed."""
     try:
         import uvloop  # noqa: PLC0415 - it may not be installed

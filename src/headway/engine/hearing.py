@@ -5,9 +5,9 @@ from __future__ import annotations
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
 
-WELL_INFORMED = 5.0
+WELL_INFORMED = 3.0
 """How many times less often an idle worker looks if every commit is announced to it."""
-INFORMED = 2.0
+INFORMED = 1.5
 """The same if callers commit in transactions of their own without a word."""
 
 

@@ -92,8 +92,8 @@ class WorkerSettings:
     poll_every: float = 1.0
     """How long an idle worker that hears no news waits before it looks again."""
     poll_when_told: float | None = None
-    """The same while news flows. None: a few times `poll_every`, but no more than 5 seconds longer
-    than that; the more the notifier hears of, the longer."""
+    """The same while news flows. None: up to three times `poll_every`, but no more than 5 seconds
+    longer than that; the more the notifier hears of, the longer."""
     prefetch_for: float = 0.05
     """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
     grace: float = 30.0

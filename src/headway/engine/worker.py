@@ -410,6 +410,7 @@ class _Shift:
 
     def _committed(self) -> None:
         self._fetcher.committed()
+        self._dispatcher.committed()
 
 
 async def _to_its_end(task: asyncio.Task[None], hurry: asyncio.Event) -> None:

@@ -1,0 +1,126 @@
+"""A producer, a number of workers and the books: what the parts with real processes have in common."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from headway import Request
+from proof.accounts import Entry, check, read_diaries
+from proof.ledger import Ledger, Producer
+from proof.nursery import Nursery, alive, kill, nursery, wait_until_gone
+from proof.places import Place, left
+from proof.trial import Trial
+from proof.work import Work
+
+LENGTH = 3
+
+
+class Herd:
+    """Workers on a place, and a producer that keeps them busy until it is told to stop."""
+
+    def __init__(
+        self, trial: Trial, place: Place, folder: Path, parent: Nursery, settings: dict[str, Any]
+    ) -> None:
+        self.trial = trial
+        self.place = place
+        self.parent = parent
+        self.settings = settings
+        self.logs = folder / "logs"
+        self.logs.mkdir(exist_ok=True)
+        self.ledger = Ledger(folder / "ledger")
+        self.pids: list[int] = []
+        self.producer: Producer | None = None
+        self._backlog = 0
+
+    def spawn(self, **more: Any) -> int:
+        pid = self.parent.spawn(self.place.dsn, self.logs, **{**self.settings, **more})
+        self.pids.append(pid)
+        return pid
+
+    def produce(
+        self, batch: Callable[[Work], list[Request[int]]] | None = None, *, backlog: int = 600
+    ) -> None:
+        """Keep about this many jobs waiting."""
+        self.producer = Producer(
+            self.place.dsn, self.ledger, batch or _chains, lambda: self._backlog < backlog
+        )
+
+    def look(self) -> int:
+        """How many jobs are left; a database that is away is not asked."""
+        with suppress(psycopg.Error):
+            self._backlog = left(self.place)
+        return self._backlog
+
+    def ended(self) -> int:
+        return int(self.place.ask("select count(*) from ended")[0][0])
+
+    def wait_for_progress(self, seconds: float) -> float | None:
+        """Seconds until a job ends that had not ended before; None if none does in time."""
+        began = time.monotonic()
+        before: int | None = None
+        while time.monotonic() - began < seconds:
+            with suppress(psycopg.Error):
+                now = self.ended()
+                if before is None:
+                    before = now
+                elif now > before:
+                    return time.monotonic() - began
+            time.sleep(0.02)
+            self.look()
+        return None
+
+    def keep_up(self, count: int) -> None:
+        """Replace workers that have died."""
+        for pid in [pid for pid in self.pids if not alive(pid)]:
+            self.pids.remove(pid)
+        while len(self.pids) < count:
+            self.spawn()
+
+    def drain(self, seconds: float, *, workers: int = 0) -> None:
+        """Stop producing, and wait until nothing is left to do."""
+        if self.producer is not None:
+            self.producer.stop()
+            self.trial.check(
+                self.producer.error is None, f"the producer failed: {self.producer.error!r}"
+            )
+        deadline = time.monotonic() + seconds
+        while self.look() and time.monotonic() < deadline:
+            if workers:
+                self.keep_up(workers)
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        for pid in self.pids:
+            kill(pid, signal.SIGTERM)
+        stuck = wait_until_gone(self.pids, 40)
+        self.trial.check(not stuck, f"{len(stuck)} workers did not stop")
+        self.pids = []
+
+    def balance(self, name: str, length: int = LENGTH) -> tuple[dict[str, int], list[Entry]]:
+        entries = read_diaries(self.logs)
+        return check(self.trial, name, self.place, self.ledger, entries, length), entries
+
+
+@contextmanager
+def herd(trial: Trial, place: Place, **settings: Any) -> Iterator[Herd]:
+    place.prepare()
+    with tempfile.TemporaryDirectory() as folder, nursery() as parent:
+        found = Herd(trial, place, Path(folder), parent, settings)
+        try:
+            yield found
+        finally:
+            if found.producer is not None:
+                found.producer.stop()
+            found.ledger.close()
+
+
+def _chains(work: Work) -> list[Request[int]]:
+    return [work.chain.request(LENGTH - 1, 0.02) for _ in range(40)]
