@@ -8,6 +8,7 @@ PYTHON  := .venv/bin/python
 READY   := .venv/.ready
 UV      := $(shell command -v uv)
 ARGS    ?=
+PART    ?=
 
 # $(call install,ENVIRONMENT,INTERPRETER,REQUIREMENTS): make the environment and put headway into it.
 ifdef UV
@@ -29,7 +30,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -56,6 +57,12 @@ format: $(READY) ## format the code and repair what the linter can
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)
+
+prove: $(READY) ## prove it under kills, crashes and cuts, in 20 minutes; PART="kill sim" for parts of it
+	$(PYTHON) -m proof $(PART) $(ARGS)
+
+prove-short: $(READY) ## the same with less of everything, in 3 minutes
+	$(PYTHON) -m proof $(PART) --short $(ARGS)
 
 test-all-pythons: ## run the fast tests on every supported Python at hand
 	@echo "Pythons at hand:"; scripts/pythons

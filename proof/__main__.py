@@ -1,6 +1,6 @@
 """`make prove`: every part of the proof, or those that are named, and one report.
 
-    python -m proof [PART...] [--short] [--seed N] [--report FILE]
+python -m proof [PART...] [--short] [--seed N] [--report FILE]
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-
 
 from proof.trial import Part, Trial
 from tests.servers import PostgresBinaries

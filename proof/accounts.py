@@ -73,9 +73,7 @@ class Strike:
     until: float | None = None
 
 
-def recoveries(
-    place: Place, entries: list[Entry], strikes: list[Strike]
-) -> dict[str, list[float]]:
+def recoveries(place: Place, entries: list[Entry], strikes: list[Strike]) -> dict[str, list[float]]:
     """Seconds from the moment a process was killed, or frozen, until each job that it ran was
     claimed again, by what had happened to it. Not counted is the time for which some other process
     was frozen meanwhile: it may have held a lock, and nobody can take that away from it."""

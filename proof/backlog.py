@@ -1,4 +1,4 @@
-"""Part backlog: with 100,000 jobs queued a claim of n gives n, quickly; and one blocker frees 100,000."""
+"""Part backlog: of 100,000 queued jobs a claim of n gives n, quickly; one blocker frees 100,000."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def prove(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _jumping_store(trial, Path(folder))
     trial.leave_out(
-        "a PostgreSQL server whose clock jumps: that would take the machine's own clock; the store's "
-        "clock jumps on SQLite here, and in the simulation"
+        "a PostgreSQL server whose clock jumps: that would take the machine's own clock; "
+        "the store's clock jumps on SQLite here, and in the simulation"
     )
 
 
@@ -53,7 +53,9 @@ def _wrong_workers(trial: Trial, folder: Path) -> None:
             " from claimed c join {job} j on cast(j.id as text) = c.id and c.version = 1"
             " where j.step = 0 and j.run_at > j.created_at + interval '0.5 seconds'"
         )[0]
-    trial.figure("scheduled jobs were claimed after s", [round(float(early), 3), round(float(late), 3)])
+    trial.figure(
+        "scheduled jobs were claimed after s", [round(float(early), 3), round(float(late), 3)]
+    )
     trial.check(early >= 0, f"a job was claimed {-float(early):.3f} s before it was due")
     trial.check(late <= LATE, f"a job was claimed {float(late):.3f} s after it was due")
     for charged in ("attempts", "losses"):

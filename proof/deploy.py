@@ -1,5 +1,5 @@
-"""Part deploy: workers are replaced one after another with SIGTERM, under load. Nothing is lost, and
-no job is charged for it: neither an attempt nor a loss."""
+"""Part deploy: workers are replaced one after another with SIGTERM, under load. Nothing is lost,
+and no job is charged for it: neither an attempt nor a loss."""
 
 from __future__ import annotations
 

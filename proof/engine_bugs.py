@@ -143,7 +143,7 @@ def dedup_by_reading_first() -> None:
                 return [self.sequence(next(iter(found.values()))) for _ in requests]
         return await store_plan(self, plan, requests, tx)
 
-    Inserting._twins = lambda _self, _jobs, _now: {}
+    Inserting._twins = lambda self, jobs, now: {}
     Client._store_plan = read_then_write
 
 
@@ -195,7 +195,7 @@ def successors_of_refused_completions() -> None:
 
 
 def local_deadline_ignored() -> None:
-    heartbeat.Heartbeat._look = lambda _self: None
+    heartbeat.Heartbeat._look = lambda self: None
 
 
 def effect_outside_the_transaction() -> None:
@@ -221,9 +221,9 @@ def effect_outside_the_transaction() -> None:
 
 def bound_without_looking() -> None:
     """A claim never looks below what it has claimed, whatever it hears."""
-    Lanes.expect = lambda _self, _queue, _run_at: None
-    Lanes.should_look_around = lambda self, queues: not any(
-        self._bounds.get(queue.name) for queue in queues
+    Lanes.expect = lambda self, queue, run_at: None
+    Lanes.should_look_around = lambda self, queues: (
+        not any(self._bounds.get(queue.name) for queue in queues)
     )
 
 

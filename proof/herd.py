@@ -1,4 +1,4 @@
-"""A producer, a number of workers and the books: what the parts with real processes have in common."""
+"""A producer, some workers and the books: what the parts with real processes have in common."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ def prove(trial: Trial) -> None:
     planted = bugs()
     if trial.short:  # one of each kind: those that the simulation sees, and a statement per store
         planted = [
-            bug for bug in planted if bug.finder in {"sim", "late_commit"} or "complete.sql" in bug.name
+            bug
+            for bug in planted
+            if bug.finder in {"sim", "late_commit"} or "complete.sql" in bug.name
         ]
     with PostgresServer() as server, ThreadPoolExecutor(CORES) as pool:
         names = {bug.name: server.url(server.create_database()) for bug in planted}

@@ -1,7 +1,7 @@
 """Worker processes in no time: a parent that has imported everything forks them on demand.
 
-Each line that it reads is what a child is to run, in JSON; it answers with the child's pid. Children
-die with their nursery.
+Each line that it reads is what a child is to run, in JSON; it answers with the child's pid.
+Children die with their nursery.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg_pool  # noqa: F401 - so that a fork need not import it
+
+from proof import work
 from proof.shifting import shift_clock
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +45,7 @@ class Nursery:
     def spawn(
         self, dsn: str, logs: Path, *, memory: int = 0, clock: str = "", **settings: Any
     ) -> int:
-        """`memory` limits its address space; `clock` is the file that says how wrong its clock is."""
+        """`memory` limits its address space, `clock` is a file that says how wrong its clock is."""
         order = {
             "dsn": dsn,
             "logs": str(logs),
@@ -50,7 +53,8 @@ class Nursery:
             "memory": memory,
             "clock": clock,
         }
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
@@ -91,20 +95,16 @@ def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
 
 
 def _serve() -> None:
-    from proof import work  # imported before the forks, so that each has it already
-
-    import psycopg_pool  # noqa: F401 - the same
-
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _be_child(work, json.loads(line))
+            _be_child(json.loads(line))
         print(pid, flush=True)
 
 
-def _be_child(work: Any, order: dict[str, Any]) -> None:
+def _be_child(order: dict[str, Any]) -> None:
     code = 1
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -28,7 +28,9 @@ SUMMARY = {
         " and not exists (select 1 from ended e where e.id = cast(j.id as text))"
     ),
     "effects": "select count(*) from effect",
-    "two effects": "select count(*) from (select job from effect group by job having count(*) > 1) x",
+    "two effects": (
+        "select count(*) from (select job from effect group by job having count(*) > 1) x"
+    ),
     "effect without completion": (
         "select count(*) from effect e left join {job} j on cast(j.id as text) = e.job"
         " where j.id is null or j.state <> 'completed'"

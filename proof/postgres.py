@@ -1,4 +1,4 @@
-"""Part postgres: the server is killed, shut down in a hurry and cut off from its clients, under load."""
+"""Part postgres: under load, the server is killed, shut down in a hurry, and made to drop clients."""
 
 from __future__ import annotations
 

@@ -30,9 +30,13 @@ from benchmarks.peers.measuring import METRICS, Amounts, Measuring
 from benchmarks.peers.place import Place, Valkey
 from benchmarks.peers.processes import ActionFailed, Runner
 from benchmarks.peers.report import markdown, plot
-from benchmarks.peers.servers import POSTGRES_SETTINGS, VALKEY_SETTINGS, ValkeyServer
 from tests.servers import PostgresServer
+from tests.servers_news import ValkeyServer
 
+POSTGRES_SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+VALKEY_SETTINGS = {"save": "", "appendonly": "no"}
+"""Nothing is written to disk, which is how queues on Redis are usually run: a crash of the server
+loses every job."""
 QUICK = Amounts(jobs=500, large=1000, seconds=0.5, limit=5.0, load_limit=5.0, waits=30)
 BEGAN = time.monotonic()
 
@@ -96,6 +100,9 @@ def machine(postgres: str, valkey: Valkey) -> dict[str, Any]:
             row = connection.execute("select current_setting(%s)", (name,)).fetchone()
             if row is None or row[0] != value:
                 raise SystemExit(f"PostgreSQL runs with {name}={row and row[0]}, not {value}")
+    for name, value in VALKEY_SETTINGS.items():
+        if (found := valkey("config", "get", name)) != [name, value]:
+            raise SystemExit(f"Valkey runs with {found}, not {name}={value!r}")
     told = dict(line.split(":", 1) for line in valkey("info", "server").splitlines() if ":" in line)
     return {
         "cpus": os.cpu_count(),

@@ -1,7 +1,7 @@
 """Runs scenarios, one after another, and says how it goes in lines of JSON.
 
-    python -m proof.simulation --first 0 --stride 2 --operations 1000000
-    python -m proof.simulation --replay '{"seed": 17, ...}'
+python -m proof.simulation --first 0 --stride 2 --operations 1000000
+python -m proof.simulation --replay '{"seed": 17, ...}'
 """
 
 from __future__ import annotations
@@ -75,5 +75,8 @@ def say(line: dict[str, Any]) -> None:
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings must have the same order again
         os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-W", "ignore", "-m", "proof.simulation", *sys.argv[1:]])
+        os.execv(
+            sys.executable,
+            [sys.executable, "-W", "ignore", "-m", "proof.simulation", *sys.argv[1:]],
+        )
     sys.exit(main())

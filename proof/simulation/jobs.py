@@ -22,7 +22,7 @@ step_type = StepDecorator(registry, codec)
 
 
 @contextmanager
-def _running(job: Job[*tuple[object, ...]]) -> Generator[World]:
+def _running(job: Job[*tuple[Any, ...]]) -> Generator[World]:
     """Says in the world's books that this handler runs."""
     world = current_world()
     key = job.id, job.lease.version

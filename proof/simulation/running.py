@@ -8,7 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Generator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -52,7 +52,6 @@ def simulate(scenario: Scenario) -> Outcome:
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     world = World(scenario, loop)
-    world.patience = timedelta(seconds=scenario.horizon)  # type: ignore[attr-defined]
     outcome = Outcome(scenario)
     with _on_virtual_time(world):
         try:

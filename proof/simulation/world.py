@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from headway.domain.errors import StoreUnreachable
 from headway.domain.news import News
 from headway.engine.pulse import Beats
 from headway.ports.notifier import Disposer, Listener
@@ -29,6 +30,8 @@ class World:
         self.operations = 0
         self.healed = False
         self.violation: Violation | None = None
+        self.patience = timedelta(seconds=scenario.horizon)
+        """For how long jobs that ask to be run again later go on doing so."""
         self.checker = Checker(self)
         self.memory = WatchedMemory(self)
         self.transactions: dict[MemoryTransaction, SimulatedProcess] = {}
@@ -85,7 +88,7 @@ class World:
 
     def end(self, tx: MemoryTransaction, commit: bool) -> None:
         if self.transactions.pop(tx, None) is not None:
-            tx.__exit__(*((None,) * 3 if commit else (Exception, None, None)))
+            tx.__exit__(None if commit else StoreUnreachable, None, None)
 
     # News.
 
@@ -187,7 +190,7 @@ class TaskPulse:
         try:
             wanted = next(beats)
             while True:
-                if isinstance(wanted, float):
+                if isinstance(wanted, float | int):
                     try:
                         async with asyncio.timeout(wanted):
                             await self._wake.wait()

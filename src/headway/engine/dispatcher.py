@@ -1,8 +1,9 @@
 """Between the fetcher, the runner and the committer: starts what waits whenever a slot is free.
 
-A job that was lost more than once may be one that kills its worker. Whatever dies with it would come
-back with it, and be dead-lettered with it in the end. So such a suspect is run by itself: what waits
-is given back first, and nothing else is started or claimed until it has ended or lived for a while.
+A job that was lost more than once may be one that kills its worker. Whatever dies with it would
+come back with it, and be dead-lettered with it in the end. So such a suspect is run by itself: what
+waits is given back first, and nothing else is started or claimed until it has ended or lived for a
+while.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from random import random
+from typing import Any
 
 from headway.domain.lease import Verdict
 from headway.domain.reading import WorkerRecord
@@ -131,8 +132,7 @@ class Heartbeat:
                     yield from self._renew()
                     now = self._clock.monotonic()
                     if now >= next_beat and not self._stop:
-                        record = self._describe()
-                        yield lambda run: run(self._store.beat, record, now=self._clock.now())
+                        yield self._say_alive
                         next_beat = now + BEAT_EVERY
                 except Exception as error:  # whatever it is: leases depend on this
                     pause = min(pause, self._trouble.began(error))
@@ -141,6 +141,9 @@ class Heartbeat:
                 yield min(pause, BEAT_EVERY)
         finally:
             self._on_loop(self._tell_ended)
+
+    def _say_alive(self, run: Callable[..., Any]) -> Any:
+        return run(self._store.beat, self._describe(), now=self._clock.now())
 
     def _renew(self) -> Beats:
         with self._lock:

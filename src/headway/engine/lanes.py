@@ -87,10 +87,7 @@ class Lanes:
 
     def first_suspect(self) -> Execution:
         return next(
-            each
-            for lane in self.lanes
-            for each in lane.waiting
-            if each.claimed.losses >= SUSPECT
+            each for lane in self.lanes for each in lane.waiting if each.claimed.losses >= SUSPECT
         )
 
     def take_alone(self, suspect: Execution) -> None:

@@ -52,7 +52,7 @@ class ThreadPulse:
         try:
             wanted = next(beats)
             while True:
-                if isinstance(wanted, float):
+                if isinstance(wanted, float | int):
                     self._wake.wait(wanted)
                     self._wake.clear()
                     wanted = next(beats)

@@ -33,6 +33,7 @@ from headway.stores.postgres.connections import (
     is_transient,
     own_pool,
 )
+from headway.stores.postgres.deadlines import Deadlines
 from headway.stores.postgres.migrating import applied_migrations, apply_migrations, script
 from headway.stores.postgres.operations import PostgresOperations
 from headway.stores.sql.driving import drive, drive_sync
@@ -74,6 +75,7 @@ class PostgresStore(PostgresOperations, Joining):
         self._own: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
+        self._deadlines = Deadlines()
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"
@@ -94,6 +96,7 @@ class PostgresStore(PostgresOperations, Joining):
         await self._own.open()
         await self._guests.open()
         self._blocking.open()
+        self._deadlines.start()
 
     async def close(self) -> None:
         own, guests, blocking = self._own, self._guests, self._blocking
@@ -104,6 +107,7 @@ class PostgresStore(PostgresOperations, Joining):
             await guests.close()
         if blocking is not None:
             blocking.close()
+        self._deadlines.stop()
 
     async def migrate(self) -> list[str]:
         async with await self._connect() as connection:
@@ -123,13 +127,16 @@ class PostgresStore(PostgresOperations, Joining):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        limit = self._deadlines.limit(operation, args)
+
         async def attempt() -> T:
             if self._own is None:
                 raise StoreClosed(self.name)
-            async with self._own.connection() as connection:
-                runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
-                answer = await drive(operation(*args, **kwargs), runner.execute)
-                await runner.end()
+            async with self._own.connection(timeout=limit) as connection:
+                with self._deadlines.within(limit, connection):
+                    runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
+                    answer = await drive(operation(*args, **kwargs), runner.execute)
+                    await runner.end()
                 return answer
 
         try:
@@ -140,13 +147,16 @@ class PostgresStore(PostgresOperations, Joining):
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        limit = self._deadlines.limit(operation, args)
+
         def attempt() -> T:
             if self._blocking is None:
                 raise StoreClosed(self.name)
-            with self._blocking.connection() as connection:
-                runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
-                answer = drive_sync(operation(*args, **kwargs), runner.execute)
-                runner.end()
+            with self._blocking.connection(timeout=limit) as connection:
+                with self._deadlines.within(limit, connection):
+                    runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
+                    answer = drive_sync(operation(*args, **kwargs), runner.execute)
+                    runner.end()
                 return answer
 
         try:

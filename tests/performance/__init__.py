@@ -1,0 +1,1 @@
+"""What a job costs, in counts that do not depend on the machine."""
