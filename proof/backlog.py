@@ -19,6 +19,8 @@ from tests.servers import PostgresServer
 AT_ONCE = 100
 SLOWEST_CLAIM = 0.25
 """Seconds, for 99 of 100 claims."""
+SLOWEST_FREEING = 10.0
+"""Seconds, for all that wait for one blocker."""
 CHUNK = 5_000
 
 
@@ -81,6 +83,7 @@ async def _free_all(trial: Trial, place: Place, work: Work, count: int) -> None:
     settled = await store.run(store.settle, [Complete(job.id, job.lease.token, "1")])
     seconds = time.perf_counter() - began
     trial.figure(f"{place.kind}: s to free {count:,} jobs", round(seconds, 2))
+    trial.check(seconds <= SLOWEST_FREEING, f"{place.kind}: freeing took {seconds:.1f} s")
     trial.check(len(settled.freed) == count, f"{place.kind}: {len(settled.freed)} were freed")
     states = place.ask("select state, count(*) from {job} where type = 'gated' group by state")
     trial.check(states == [("pending", count)], f"{place.kind}: the jobs are {states}")

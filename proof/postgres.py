@@ -1,4 +1,4 @@
-"""Part postgres: under load, the server is killed, shut down in a hurry, and made to drop clients."""
+"""Part postgres: under load, the server is killed, shut down in a hurry, and drops its clients."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ async def metered(url: str) -> AsyncIterator[tuple[str, Cost]]:
         async with CountingProxy(int(port)) as proxy:
             yield f"{host}:{proxy.port}/{database}?sslmode=disable", cost
         while _one(meter, SESSIONS)[0]:
-            pass
+            await asyncio.sleep(0.01)
         cost.calls = dict(meter.execute(STATEMENTS).fetchall())
         cost.round_trips, cost.transactions = proxy.round_trips, proxy.transactions
         after = _read(meter)

@@ -91,7 +91,7 @@ async def test_draining_costs_statements_per_batch_not_per_job(url: str) -> None
     jobs = MANY - FEW
     said = f"{FEW}: {few}\n{MANY}: {many}"
 
-    assert few.statements <= 0.06 * FEW, said
+    assert few.statements <= 0.05 * FEW, said
     assert many.statements - few.statements <= 0.03 * jobs, said
     assert many.round_trips - few.round_trips <= 0.03 * jobs, said
     assert many.transactions - few.transactions <= 0.03 * jobs, said
@@ -104,8 +104,8 @@ async def test_draining_writes_a_job_twice_and_reads_little_more(url: str) -> No
 
     # It is claimed and it is completed.
     assert 2 * jobs <= many.written - few.written <= 2.02 * jobs, said
-    # Found by the claim, fetched by ctid, and found by id: none of a backlog's other jobs.
-    assert many.read - few.read <= 3.5 * jobs, said
+    # Found by the claim, and by id for its completion: none of a backlog's other jobs.
+    assert many.read - few.read <= 2.5 * jobs, said
 
 
 async def test_start_is_one_statement_and_the_news_of_it(url: str) -> None:

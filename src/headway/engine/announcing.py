@@ -38,24 +38,25 @@ class Announcer:
         self._scheduled[queue, type_] = (count + 1, earliest)
         self._store.expect(queue, run_at)
 
-    def due_in(self, queue: str, type_: str, seconds: float) -> None:
-        """A job will be due; told to this worker only, others find it when they look."""
+    def due_in(self, queue: str, type_: str, seconds: float, since: datetime) -> None:
+        """A job will be due; told to this worker only, others find it when they look. `since` is a
+        time by the store's clock before which it cannot be due: nobody need look below that."""
         if seconds <= 0:
-            self.scheduled(queue, type_, None)
+            self.scheduled(queue, type_, since)
         else:
             self._hear(JobsScheduled(queue, type_, 1), seconds)
 
-    def due_by(self, queue: str, type_: str, schedule: At | After) -> None:
+    def due_by(self, queue: str, type_: str, schedule: At | After, since: datetime) -> None:
         match schedule:
             case After():
-                self.due_in(queue, type_, schedule.seconds)
+                self.due_in(queue, type_, schedule.seconds, since)
             case At(moment):
-                self.due_in(queue, type_, (moment - datetime.now(UTC)).total_seconds())
+                self.due_in(queue, type_, (moment - datetime.now(UTC)).total_seconds(), since)
 
-    def stored(self, jobs: Iterable[NewJob]) -> None:
+    def stored(self, jobs: Iterable[NewJob], since: datetime) -> None:
         """New jobs were stored. Some may be blocked; but then a hint does no harm."""
         for job in jobs:
-            self.due_by(job.queue, job.type, job.schedule)
+            self.due_by(job.queue, job.type, job.schedule, since)
 
     def freed(self, jobs: Iterable[Freed]) -> None:
         for job in jobs:

@@ -99,7 +99,7 @@ class Committer:
         self, execution: Execution, settled: Settled, stored: Sequence[NewJob]
     ) -> None:
         """An execution settled itself, in its own transaction, which has been committed."""
-        self._announcer.stored(stored)
+        self._announcer.stored(stored, execution.claimed.run_at)
         self._after([execution], settled)
         self._committed()
 
@@ -217,11 +217,11 @@ class Committer:
             case Complete(successor=None) | Fail():
                 announcer.ended(claimed.sequence_id)
             case Complete(successor=NewJob() as successor):
-                announcer.stored((successor,))
+                announcer.stored((successor,), claimed.run_at)
             case Retry():
-                announcer.due_in(claimed.queue, claimed.type, settlement.delay)
+                announcer.due_in(claimed.queue, claimed.type, settlement.delay, claimed.run_at)
             case Reschedule():
-                announcer.due_by(claimed.queue, claimed.type, settlement.schedule)
+                announcer.due_by(claimed.queue, claimed.type, settlement.schedule, claimed.run_at)
             case Release():
                 announcer.scheduled(claimed.queue, claimed.type, claimed.run_at)
             case Complete() | Lose():
