@@ -30,7 +30,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -57,6 +57,15 @@ format: $(READY) ## format the code and repair what the linter can
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)
+
+bench-peers: $(READY) ## measure beside other queues, each in an environment of its own; takes an hour
+	$(PYTHON) -m benchmarks.peers $(ARGS)
+
+soak: $(READY) ## a million jobs with retention on: whether speed, size and memory stay
+	$(PYTHON) -m benchmarks.soak $(ARGS)
+
+growth: $(READY) ## speed by workers, queues, payloads and retained rows; writes docs/growth.md
+	$(PYTHON) -m benchmarks.growth $(ARGS)
 
 prove: $(READY) ## prove it under kills, crashes and cuts, in 20 minutes; PART="kill sim" for parts of it
 	$(PYTHON) -m proof $(PART) $(ARGS)

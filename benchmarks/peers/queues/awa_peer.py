@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,27 +49,27 @@ class AwaPeer(Peer):
 
     async def set_up(self) -> None:
         # Its migrations take seconds: they are run once, and every database is a copy.
-        server = f"{self.place.postgres}/postgres"
-        with self._postgres(server) as connection:
-            made = connection.execute(
-                "select 1 from pg_database where datname = %s", (TEMPLATE,)
-            ).fetchone()
-            if not made:
-                connection.execute(f"create database {TEMPLATE}")
-        if not made:
-            client = awa.AsyncClient(f"{self.place.postgres}/{TEMPLATE}", max_connections=2)
-            await client.migrate()
-            await client.install_queue_storage(schema="awa")
-            await client.close()
-            self._wait_until_unused()
+        with self._postgres(f"{self.place.postgres}/postgres") as connection:
+            sql = "select 1 from pg_database where datname = %s"
+            if not connection.execute(sql, (TEMPLATE,)).fetchone():
+                await self._make_template(connection)
         self.new_database(TEMPLATE)
 
-    def _wait_until_unused(self) -> None:
-        """A session takes a moment to go, and a database in use cannot be copied."""
-        with self._postgres(f"{self.place.postgres}/postgres") as connection:
-            sql = "select count(*) from pg_stat_activity where datname = %s"
-            while connection.execute(sql, (TEMPLATE,)).fetchone()[0]:
-                time.sleep(0.01)
+    async def _make_template(self, connection: Any) -> None:
+        """It gets its name when it is whole, so that one left halfway is never copied."""
+        making = f"{TEMPLATE}_making"
+        connection.execute(f"drop database if exists {making} with (force)")
+        connection.execute(f"create database {making}")
+        client = awa.AsyncClient(f"{self.place.postgres}/{making}", max_connections=2)
+        await client.migrate()
+        await client.install_queue_storage(schema="awa")
+        await client.close()
+        # Sessions of a closed client can outlive it, and a database in use cannot be renamed.
+        connection.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
+            (making,),
+        )
+        connection.execute(f"alter database {making} rename to {TEMPLATE}")
 
     async def open(self) -> None:
         self._producer = self._client()
