@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import faulthandler
 import json
 import logging
 import os
@@ -96,7 +97,7 @@ def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
 
 def _serve() -> None:
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _bury)
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -104,11 +105,24 @@ def _serve() -> None:
         print(pid, flush=True)
 
 
+def _bury(*_: object) -> None:
+    """Reap children that have ended, and say so if they ended in a way that nobody asked for."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if code not in (0, -signal.SIGKILL):
+                print(f"worker {pid} ended with {code}", file=sys.stderr, flush=True)
+
+
 def _be_child(order: dict[str, Any]) -> None:
     code = 1
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        faulthandler.enable()
         os.close(0)
         os.dup2(2, 1)
         if order["memory"]:

@@ -39,7 +39,7 @@ class Reaper:
     async def run(self, stopped: asyncio.Event) -> None:
         pause = self._every * random()
         while not await sleep_unless(stopped, pause):
-            pause = self._every * (0.5 + random())
+            pause = self._every * (0.5 + random() / 2)  # at least this often, and not all at once
             try:
                 found = await self.reap()
             except Exception as error:

@@ -25,6 +25,7 @@ from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync, describe
 from headway.stores.patience import Patience
 from headway.stores.postgres.connections import (
+    WAIT_FOR_CONNECTION,
     AsyncRunner,
     BlockingRunner,
     blocking_pool,
@@ -132,7 +133,7 @@ class PostgresStore(PostgresOperations, Joining):
         async def attempt() -> T:
             if self._own is None:
                 raise StoreClosed(self.name)
-            async with self._own.connection(timeout=limit) as connection:
+            async with self._own.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
                 with self._deadlines.within(limit, connection):
                     runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
                     answer = await drive(operation(*args, **kwargs), runner.execute)
@@ -152,7 +153,7 @@ class PostgresStore(PostgresOperations, Joining):
         def attempt() -> T:
             if self._blocking is None:
                 raise StoreClosed(self.name)
-            with self._blocking.connection(timeout=limit) as connection:
+            with self._blocking.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
                 with self._deadlines.within(limit, connection):
                     runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
                     answer = drive_sync(operation(*args, **kwargs), runner.execute)
