@@ -105,6 +105,8 @@ class Herd:
         self.pids = []
 
     def balance(self, name: str, length: int = LENGTH) -> tuple[dict[str, int], list[Entry]]:
+        crashed = self.parent.crashes()
+        self.trial.check(not crashed, f"{name}: {crashed}")
         entries = read_diaries(self.logs)
         return check(self.trial, name, self.place, self.ledger, entries, length), entries
 
@@ -112,7 +114,7 @@ class Herd:
 @contextmanager
 def herd(trial: Trial, place: Place, **settings: Any) -> Iterator[Herd]:
     place.prepare()
-    with tempfile.TemporaryDirectory() as folder, nursery() as parent:
+    with tempfile.TemporaryDirectory() as folder, nursery(Path(folder)) as parent:
         found = Herd(trial, place, Path(folder), parent, settings)
         try:
             yield found

@@ -48,7 +48,7 @@ def _try(trial: Trial, place: Place, folder: Path) -> None:
         return not enough and state["left"] < 1_500
 
     strikes: list[Strike] = []
-    with nursery() as parent:
+    with nursery(folder) as parent:
         producer = Producer(place.dsn, ledger, batch, wanted)
         pids = [parent.spawn(place.dsn, logs, **SETTINGS) for _ in range(WORKERS)]
         frozen: dict[int, float] = {}
@@ -94,6 +94,7 @@ def _try(trial: Trial, place: Place, folder: Path) -> None:
             kill(pid, signal.SIGTERM)
         stuck = wait_until_gone(pids, 40)
         trial.check(not stuck, f"{place.kind}: {len(stuck)} workers did not stop")
+    trial.check(not parent.crashes(), f"{place.kind}: {parent.crashes()}")
     trial.check(producer.error is None, f"{place.kind}: the producer failed: {producer.error!r}")
     trial.check(not todo, f"{place.kind}: time was up with {len(todo)} strikes to come")
     entries = read_diaries(logs)

@@ -31,13 +31,14 @@ ROOT = Path(__file__).parents[1]
 
 
 class Nursery:
-    """Starts, kills and freezes workers."""
+    """Starts workers. Deaths that nobody asked for are written to the file `deaths`."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, deaths: Path) -> None:
+        self._deaths = deaths
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "proof.nursery"],
             cwd=ROOT,
-            env={**os.environ, **environment},
+            env={**os.environ, "PROOF_DEATHS": str(deaths)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -60,14 +61,20 @@ class Nursery:
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
+    def crashes(self) -> list[str]:
+        """Workers that were ended by a signal of their own making: a segmentation fault, say."""
+        if not self._deaths.exists():
+            return []
+        return [line for line in self._deaths.read_text().splitlines() if " with -" in line]
+
     def close(self) -> None:
         self._process.terminate()
         self._process.wait()
 
 
 @contextlib.contextmanager
-def nursery(**environment: str) -> Iterator[Nursery]:
-    found = Nursery(**environment)
+def nursery(folder: Path) -> Iterator[Nursery]:
+    found = Nursery(folder / "deaths")
     try:
         yield found
     finally:
@@ -114,7 +121,8 @@ def _bury(*_: object) -> None:
                 return
             code = os.waitstatus_to_exitcode(status)
             if code not in (0, -signal.SIGKILL):
-                print(f"worker {pid} ended with {code}", file=sys.stderr, flush=True)
+                with Path(os.environ["PROOF_DEATHS"]).open("a") as deaths:
+                    deaths.write(f"worker {pid} ended with {code}\n")
 
 
 def _be_child(order: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ def prove(trial: Trial) -> None:
             resumed: list[float] = []
             for number in range(crashes):
                 kind = KINDS[number % len(KINDS)]
+                workers.keep_up(WORKERS)
                 _strike(server, kind)
                 seconds = workers.wait_for_progress(30)
                 if trial.check(seconds is not None, f"nothing was done after {kind}"):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import os
+import socket
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection, Notify, sql
+from psycopg import AsyncConnection, Notify, OperationalError, sql
 from psycopg.rows import TupleRow
 
 from headway.domain.names import check_identifier
@@ -101,6 +104,9 @@ class _PostgresLink:
         self._ears = ears
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
+        """Of the listening connection; whoever runs something on a connection has its lock."""
+        self._send_lock = asyncio.Lock()
+        self._closed = False
         self._listening: AsyncConnection[TupleRow] | None = None
         self._sending: AsyncConnection[TupleRow] | None = None
         self._socket: int | None = None
@@ -115,15 +121,16 @@ class _PostgresLink:
                 await self._ask(self._listening, sql.SQL("listen {}").format(channel))
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
-        if self._sending is None:
-            self._sending = await self._connect("headway notifier")
-        await self._sending.execute(
-            NOTIFY,
-            (
-                [self._channels[topic] for topic, _ in messages],
-                [packet.decode() for _, packet in messages],
-            ),
-        )
+        async with self._send_lock:
+            if self._sending is None:
+                self._sending = await self._connect("headway notifier")
+            await self._sending.execute(
+                NOTIFY,
+                (
+                    [self._channels[topic] for topic, _ in messages],
+                    [packet.decode() for _, packet in messages],
+                ),
+            )
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
         return [count for _, count in wanted]
@@ -134,14 +141,23 @@ class _PostgresLink:
                 await self._ask(self._listening, sql.SQL("select 1"))
 
     async def close(self) -> None:
+        self._closed = True
         self._stop_reading()
         listening, self._listening = self._listening, None
         sending, self._sending = self._sending, None
-        for connection in (listening, sending):
-            if connection is not None:
+        for connection, lock in ((listening, self._lock), (sending, self._send_lock)):
+            if connection is None:
+                continue
+            # To close a connection under a running statement is to free memory that is in use:
+            # the statement is made to end first.
+            if lock.locked():
+                _cut(connection)
+            async with lock:
                 await connection.close()
 
     async def _connect(self, name: str) -> AsyncConnection[TupleRow]:
+        if self._closed:
+            raise ConnectionError("the connections of this notifier were given up")
         settings: dict[str, Any] = {
             "application_name": name,
             "connect_timeout": 5,
@@ -178,3 +194,12 @@ class _PostgresLink:
     def _on_notify(self, notify: Notify) -> None:
         """What arrives while a statement runs."""
         self._ears.heard(notify.payload)
+
+
+def _cut(connection: AsyncConnection[TupleRow]) -> None:
+    """Shut the socket down, so that whoever waits for an answer hears that there will be none."""
+    with (
+        contextlib.suppress(OSError, OperationalError),
+        socket.socket(fileno=os.dup(connection.pgconn.socket)) as ours,
+    ):
+        ours.shutdown(socket.SHUT_RDWR)

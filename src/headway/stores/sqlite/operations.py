@@ -73,8 +73,10 @@ class SqliteOperations(Managing):
     def _to_claimed(self, rows: Sequence[Row], token: str) -> list[ClaimedJob]:
         if not rows:
             return []
-        at = self._dialect.time
-        until = at(rows[0][13])
+        # Jobs that were started together share their times.
+        stamps = {row[5] for row in rows}.union(row[6] for row in rows)
+        times = {stamp: self._dialect.time(stamp) for stamp in stamps}
+        until = self._dialect.time(rows[0][13])
         in_order = sorted(rows, key=lambda row: (-row[3], row[5], row[0]))
         return [
             ClaimedJob(
@@ -83,8 +85,8 @@ class SqliteOperations(Managing):
                 queue=row[2],
                 priority=row[3],
                 input=row[4],
-                run_at=at(row[5]),
-                created_at=at(row[6]),
+                run_at=times[row[5]],
+                created_at=times[row[6]],
                 attempts=row[7],
                 losses=row[8],
                 max_attempts=row[9],

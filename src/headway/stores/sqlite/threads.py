@@ -100,6 +100,10 @@ class ConnectionThread:
                 begin_immediate(connection, self._busy_for)
             else:
                 retry_while_busy(lambda: connection.execute("begin"), self._busy_for)
+            if len(batch) == 1:  # the transaction is all the savepoint that it needs
+                make, future = batch[0]
+                answers.append((future, _drive(connection, make), None))
+                batch = []
             for make, future in batch:
                 try:
                     answers.append((future, _run_one(connection, make), None))
@@ -118,7 +122,7 @@ class ConnectionThread:
 def _run_one(connection: sqlite3.Connection, make: Callable[[], Operation[T]]) -> T:
     connection.execute("savepoint one")
     try:
-        answer = drive_sync(make(), lambda statement: execute(connection, statement))
+        answer = _drive(connection, make)
     except BaseException:
         if connection.in_transaction:
             connection.execute("rollback to one")
@@ -126,6 +130,10 @@ def _run_one(connection: sqlite3.Connection, make: Callable[[], Operation[T]]) -
         raise
     connection.execute("release one")
     return answer
+
+
+def _drive(connection: sqlite3.Connection, make: Callable[[], Operation[T]]) -> T:
+    return drive_sync(make(), lambda statement: execute(connection, statement))
 
 
 def _answer(future: Future[Any], answer: Any, error: Exception | None) -> None:
