@@ -1,18 +1,46 @@
-"""Checks of single promises that need a database: what they say when it is broken, or None."""
+"""Checks of single promises: what they say when one is broken, or None."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 
 import psycopg
 
+from headway import Headway
 from headway.domain.job import NewJob
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_id, new_token
 from headway.stores.postgres import PostgresStore
 
 PATIENCE = 3.0
+
+
+def stopping(dsn: str) -> str | None:
+    """A worker that has stopped holds nothing: what had ended is committed, the rest given back."""
+    for _ in range(30):
+        held = asyncio.run(_stop_amid_work())
+        if held:
+            return f"a worker that has stopped still holds {held} jobs"
+    return None
+
+
+async def _stop_amid_work() -> int:
+    app = Headway("memory://")
+
+    @app.job
+    async def brief(number: int) -> int:
+        await asyncio.sleep(random.random() * 0.02)
+        return number
+
+    async with app:
+        await app.start_many([brief.request(number) for number in range(200)])
+        worker = app.worker(concurrency=20)
+        await worker.start()
+        await asyncio.sleep(random.random() * 0.05)
+        await worker.stop()
+        return sum(each.count for each in await app.counts() if each.state == "running")
 
 
 def late_commit(dsn: str) -> str | None:

@@ -268,7 +268,6 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
     "unblocking outside the transaction": unblocking_afterwards,
     "dedup by read-then-write": dedup_by_reading_first,
     "attempt charged on release": release_charged,
-    "committer's flush lost on shutdown": flush_lost_on_shutdown,
     "lease version not raised": versions_not_raised,
     "successor of a refused completion": successors_of_refused_completions,
     "lease's end ignored by the local clock": local_deadline_ignored,

@@ -25,7 +25,7 @@ def prove(trial: Trial) -> None:
         planted = [
             bug
             for bug in planted
-            if bug.finder in {"sim", "late_commit"} or "complete.sql" in bug.name
+            if bug.finder in {"sim", "stopping", "late_commit"} or "complete.sql" in bug.name
         ]
     with PostgresServer() as server, ThreadPoolExecutor(CORES) as pool:
         names = {bug.name: server.url(server.create_database()) for bug in planted}

@@ -35,6 +35,7 @@ class Bug:
 def bugs() -> list[Bug]:
     return [
         *(Bug(name, plant, "sim") for name, plant in engine_bugs.SEEN_BY_SIMULATION.items()),
+        Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(bug for store in ("sqlite", "postgres") for bug in _fence_bugs(store)),

@@ -1,4 +1,6 @@
-"""The short version of `make prove`, so that every run of the tests has it."""
+"""The short version of `make prove`, so that every run of the tests has it; only the mutants, which
+take a minute and more, are left to `make prove` itself. The seed is fixed: new ones are for
+`make prove` to try."""
 
 from __future__ import annotations
 
@@ -10,6 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PARTS = (
+    "sim", "kill", "postgres", "network", "sqlite", "poison", "clocks", "deploy", "backlog",
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -17,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_short_proof(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     done = subprocess.run(
-        [sys.executable, "-m", "proof", "--short", "--report", path],
+        [sys.executable, "-m", "proof", *PARTS, "--short", "--seed", "7", "--report", path],
         cwd=ROOT,
         capture_output=True,
         text=True,
