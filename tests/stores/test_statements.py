@@ -40,7 +40,7 @@ async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None
     with closing(sqlite3.connect(sqlite_path)) as connection:
         for sql in SQLITE.values():
             count = max((n for n in range(1, 30) if f"?{n}" in sql), default=0)
-            connection.execute(f"explain {sql}", (None,) * count)
+            connection.execute(f"explain {sql}", {str(n): None for n in range(1, count + 1)})
 
 
 def test_both_stores_know_the_same_verbs() -> None:

@@ -12,6 +12,9 @@ from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 
 _encoder = msgspec.json.Encoder()
+# Parameters are numbered (?1, ?2, ...), and Python counts those as named ones: by position they
+# are deprecated in 3.12.
+_NAMES = tuple(map(str, range(1, 40)))
 
 
 class Sqlite3:
@@ -40,8 +43,9 @@ def execute(connection: sqlite3.Connection, statement: Statement) -> Sequence[Ro
     cursor.row_factory = None
     params = map(_parameter, statement.params)
     if statement.rows is None:
-        return cursor.execute(statement.sql, (*params,)).fetchall()
-    cursor.execute(statement.sql, (_encode(statement.rows), *params))
+        return cursor.execute(statement.sql, dict(zip(_NAMES, params, strict=False))).fetchall()
+    items = _encode(statement.rows)
+    cursor.execute(statement.sql, dict(zip(_NAMES, (items, *params), strict=False)))
     return cursor.fetchall() if cursor.description else ((cursor.rowcount,),)
 
 
