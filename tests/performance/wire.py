@@ -20,6 +20,7 @@ class CountingProxy:
         self.transactions = 0
         self._server_port = port
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -28,9 +29,9 @@ class CountingProxy:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for end in self._ends:
+            end.transport.abort()
+        await asyncio.gather(*self._tasks)
         await self._server.wait_closed()
 
     async def _serve(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
@@ -38,25 +39,24 @@ class CountingProxy:
         assert task is not None
         self._tasks.add(task)
         server, requests = await asyncio.open_connection("127.0.0.1", self._server_port)
+        ends = {answers, requests}
+        self._ends |= ends
         back = asyncio.create_task(self._pass_back(server, answers))
-        try:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
             size = await client.readexactly(4)  # the first message has no type
             requests.write(size + await client.readexactly(int.from_bytes(size) - 4))
             while True:
                 type_, message = await _next(client)
                 requests.write(message)
                 self.round_trips += type_ in ENDS_REQUEST
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            requests.close()
-            back.cancel()
-            await asyncio.gather(back, return_exceptions=True)
-            answers.close()
-            self._tasks.discard(task)
+        for end in ends:
+            end.close()
+        await back
+        self._ends -= ends
+        self._tasks.discard(task)
 
     async def _pass_back(self, server: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError):
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 _, message = await _next(server)
                 answers.write(message)
