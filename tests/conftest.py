@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import hypothesis
 import pytest
@@ -17,25 +18,28 @@ from tests.servers import PostgresBinaries, PostgresServer
 GRACE = 2.0
 """Seconds that threads and tasks have for ending after a test."""
 
-not_verified = pytest.StashKey[dict[str, list[str]]]()
-"""Why something could not be tried on this machine -> the tests that would have."""
-
 # A busy machine is not a failed test; pytest-timeout ends what hangs.
 hypothesis.settings.register_profile("headway", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("headway")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[not_verified] = {}
+NOT_VERIFIED = "NOT VERIFIED: "
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for reason, tests in config.stash[not_verified].items():
+def not_verified(reason: str) -> NoReturn:
+    """Skip a test for want of something on this machine; the run says so loudly at its end."""
+    pytest.skip(NOT_VERIFIED + reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missed: dict[str, list[str]] = {}
+    for report in terminalreporter.stats.get("skipped", ()):
+        if isinstance(report.longrepr, tuple) and NOT_VERIFIED in report.longrepr[2]:
+            missed.setdefault(report.longrepr[2].split(NOT_VERIFIED)[1], []).append(report.nodeid)
+    for reason, tests in missed.items():
         terminalreporter.section("NOT VERIFIED", sep="!", red=True, bold=True)
         terminalreporter.line(f"{reason}. These tests did not run:")
-        for test in sorted(set(tests)):
+        for test in sorted(tests):
             terminalreporter.line(f"  {test}")
 
 
@@ -65,15 +69,12 @@ def _second_postgres_server(
 
 @pytest.fixture
 def second_postgres_server(
-    request: pytest.FixtureRequest,
     postgres_server: PostgresServer,
     _second_postgres_server: PostgresServer | None,
 ) -> PostgresServer:
     """A server of another major version; without one the run says loudly what it did not verify."""
     if _second_postgres_server is None:
-        reason = f"This machine has no PostgreSQL besides version {postgres_server.major}"
-        request.config.stash[not_verified].setdefault(reason, []).append(request.node.nodeid)
-        pytest.skip(f"NOT VERIFIED: {reason}")
+        not_verified(f"This machine has no PostgreSQL besides version {postgres_server.major}")
     return _second_postgres_server
 
 

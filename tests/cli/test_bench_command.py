@@ -22,6 +22,8 @@ from headway import Headway
 from headway.cli.benching.place import SCHEMA
 from headway.cli.benching.schema import MARK
 
+pytestmark = pytest.mark.slow
+
 JOBS = "60"
 ALL = ["A", "B", "C", "D", "E", "F", "H"]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.kills.test_kills import Postgres, check_completions, start_jobs, start_worker
 from tests.servers import PostgresServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 CRASHES = 4
 RECOVERY = 10.0

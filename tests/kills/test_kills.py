@@ -22,7 +22,7 @@ from typing import Protocol
 import psycopg
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 JOBS = 3_000
 KILLS = 30

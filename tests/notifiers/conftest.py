@@ -55,12 +55,10 @@ def _redis_server() -> Iterator[RedisServer | None]:
 
 
 @pytest.fixture
-def redis_server(request: pytest.FixtureRequest, _redis_server: RedisServer | None) -> RedisServer:
+def redis_server(_redis_server: RedisServer | None) -> RedisServer:
     """Redis proper; its wheel is made for some interpreters only."""
     if _redis_server is None:
-        reason = "This machine has no redis-server, only Valkey"
-        request.config.stash[not_verified].setdefault(reason, []).append(request.node.nodeid)
-        pytest.skip(f"NOT VERIFIED: {reason}")
+        not_verified("This machine has no redis-server, only Valkey")
     return _redis_server
 
 

@@ -23,6 +23,8 @@ from headway.stores.memory import MemoryStore
 from tests.servers import PostgresServer
 from tests.servers_news import NatsServer, NewsServer, RedisServer, ValkeyServer
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600.0
 FALLBACK = 1.0
 SOON = 15.0
@@ -115,7 +117,6 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.slow
 async def test_killing_the_server_under_load_leaves_no_job_waiting(
     server: NewsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +140,6 @@ async def test_killing_the_server_under_load_leaves_no_job_waiting(
     assert all(message.startswith("no news through the notifier on") for message in warnings)
 
 
-@pytest.mark.slow
 async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
     postgres_server: PostgresServer,
 ) -> None:
@@ -167,7 +167,6 @@ async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
         assert load.said()[:2] == [WorkerTroubled, WorkerRecovered]
 
 
-@pytest.mark.slow
 async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: NewsServer) -> None:
     def make() -> LinkedNotifier:
         notifier = notifier_of(server)

@@ -15,6 +15,8 @@ from headway import Headway
 from tests.performance.meter import Cost, metered
 from tests.servers import PostgresServer
 
+pytestmark = pytest.mark.alone  # a busy machine makes batches small
+
 FEW, MANY = 1_000, 3_000
 """Draining both, and looking at the difference, leaves out what a worker costs by itself."""
 CONNECTION = 3

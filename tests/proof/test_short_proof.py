@@ -18,6 +18,7 @@ PARTS = (
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_the_short_proof(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
