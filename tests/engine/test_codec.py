@@ -110,7 +110,7 @@ def test_values_come_back_as_they_were(type_: Any, value: Any):
             {"\udfff": 1},
             "the value holds an unpaired surrogate character, which is not valid text",
         ),
-        (object(), "the value: a value of type object cannot be encoded as JSON"),
+        (..., "the value: a value of type ellipsis cannot be encoded as JSON"),
         ({"a": {1j}}, "the value: a value of type complex cannot be encoded as JSON"),
     ],
     ids=repr,
