@@ -36,7 +36,8 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # a socket's path must be short for the tests' own sockets
     return make_database(tmp_path / "shop.db")
 
 
@@ -137,7 +138,7 @@ async def test_one_that_does_not_read_delays_nobody_for_long(database: Path) -> 
         await one.subscribe(heard)
         full = Path(f"{database}-news") / "els.1.full.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
-            deaf.bind(str(full))
+            deaf.bind(str(full.relative_to(database.parent)))
             for number in range(600):
                 await other.publish([SequenceEnded(str(number))])
                 await asyncio.sleep(0)
@@ -152,7 +153,7 @@ async def test_foreign_datagrams_are_ignored(database: Path) -> None:
         (mine,) = Path(f"{database}-news").iterdir()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
             for junk in (b"", b"junk", b"[]", b'{"s": 1}', b"\xff" * 100):
-                stranger.sendto(junk, str(mine))
+                stranger.sendto(junk, str(mine.relative_to(database.parent)))
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
         assert heard.news == [SequenceEnded("one")]
