@@ -21,26 +21,33 @@ from headway.engine.client import Client
 from headway.engine.clock import SystemClock
 from headway.engine.codec import JsonCodec
 from headway.engine.decorators import Implementation, JobDecorator, StepDecorator
+from headway.engine.handler import Handler
+from headway.engine.insights import Insights
 from headway.engine.jobtype import StepType
 from headway.engine.middleware import Middleware
 from headway.engine.observing import Observers
+from headway.engine.operating import Operator
 from headway.engine.portal import Portal
 from headway.engine.registry import Registry
 from headway.engine.settings import Retention, WorkerSettings, WorkQueue
+from headway.engine.staging import Transactions
 from headway.engine.worker import Worker
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
+from headway.ports.insight import Insight, Operating
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
+from headway.ports.provider import Provider
 from headway.ports.store import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 SCHEMES = (
-    "memory://, sqlite:///shop.db (relative), sqlite:////var/shop.db (absolute), postgresql://"
+    "memory://, sqlite:///shop.db (relative), sqlite:////var/shop.db (absolute), postgresql://, "
+    "mongodb://"
 )
 
 
@@ -82,13 +89,22 @@ class Headway(Client):
         migrate: bool | None = None,
         schema: str = "headway",
         prefix: str = "headway_",
+        providers: Sequence[Provider] = (),
+        transactions: Transactions | None = None,
+        registry: Registry | None = None,
     ) -> None:
         """`store` is a URL or a store of your own making. `migrate` brings the schema up to date
         when the app is opened; by default it does so for SQLite files and not for servers.
-        `schema` is PostgreSQL's, `prefix` goes before the names of SQLite's tables. `notifier` is
-        a URL (redis://, nats://, postgresql://), "none", "local", or one of your own making; by
-        default the store's own."""
-        self.registry = Registry()
+        `schema` is PostgreSQL's, and what the names of MongoDB's collections begin with; `prefix`
+        goes before the names of SQLite's tables. `notifier` is a URL (redis://, nats://,
+        postgresql://, mongodb://), "none", "local", or one of your own making; by default the
+        store's own. `providers` are asked first whether they know what is passed as
+        `tx`. `transactions` opens those that `job.prepare()` and `job.complete()` hand out, such as
+        the `begin` of a SQLAlchemy sessionmaker; by default the store does. `registry` is another
+        app's, to have the same job types on another store."""
+        if isinstance(store, str):
+            store = _without_driver(store)
+        self.registry = registry or Registry()
         self.codec: Codec = codec or JsonCodec()
         self.observers = Observers(observers)
         self.clock: Clock = clock or SystemClock()
@@ -102,10 +118,14 @@ class Headway(Client):
         else:
             self._make_notifier = partial(_given, LocalNotifier())
         if isinstance(store, str):
-            self._make_store = partial(_store_from_url, store, schema=schema, prefix=prefix)
+            self._make_store = partial(
+                _store_from_url, store, schema=schema, prefix=prefix, providers=tuple(providers)
+            )
             self.store: Store = self._make_store()
             self._shares_store = not self.store.capabilities.across_processes
-            embedded = not store.startswith("postgres")
+            embedded = not store.startswith(("postgres", "mongodb"))
+        elif providers:
+            raise ConfigurationError("give `providers` to the store that you made, not to Headway")
         else:
             self.store = store
             self._shares_store = True
@@ -120,9 +140,11 @@ class Headway(Client):
             codec=self.codec,
             clock=self.clock,
         )
+        self._transactions = transactions
+        self._insights = Insights(self.store, self.registry, self.clock)
         self._migrate = embedded if migrate is None else migrate
-        self._opening = _Opening(self.store, migrate=self._migrate)
-        self._notifier_opening = _Opening(self.notifier)
+        self._opening = Opening(self.store, migrate=self._migrate)
+        self._notifier_opening = Opening(self.notifier)
         self._sync: SyncClient | None = None
         self._sync_lock = threading.Lock()
         self.job = JobDecorator(self.registry, self.codec)
@@ -170,9 +192,7 @@ class Headway(Client):
         queues that these types name. Run it while the app is open."""
         chosen = replace(settings or WorkerSettings(), **options)
         if chosen.queues is None:
-            known = [self.registry.type(name) for name in self.registry.handlers()]
-            queues = dict.fromkeys(each.options.queue for each in known)
-            chosen = replace(chosen, queues=tuple(queues) or None)
+            chosen = replace(chosen, queues=self.worked_queues() or None)
         declared = {
             name: Retention(completed=kept, cancelled=kept)
             for name, seconds in self.registry.retentions().items()
@@ -180,12 +200,34 @@ class Headway(Client):
         }
         return Worker(
             self.store,
-            self.registry.handlers(),
+            self.handlers(),
             replace(chosen, retention_by_type={**declared, **chosen.retention_by_type}),
             notifier=self.notifier,
             observers=(self.observers,) if self.observers.present else (),
             middleware=middleware,
             clock=self.clock,
+            transactions=self._transactions,
+        )
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """What the workers of this app run, by job type."""
+        return self.registry.handlers()
+
+    def worked_queues(self) -> tuple[str, ...]:
+        """Where they look for it unless told otherwise."""
+        known = [self.registry.type(name) for name in self.registry.handlers()]
+        return tuple(dict.fromkeys(each.options.queue for each in known))
+
+    @property
+    def insights(self) -> Insight:
+        """What operators ask: overview, queues, jobs, why, failures. Use it while the app is
+        open."""
+        return self._insights
+
+    def operator(self, actor: str) -> Operating:
+        """What operators do, in the name of `actor`, which the audit keeps."""
+        return Operator(
+            self.store, self.registry, self.clock, self.observers, self._teller, actor
         )
 
     @property
@@ -205,10 +247,10 @@ class Headway(Client):
         notifier, notifier_opening = self.notifier, self._notifier_opening
         if not self._shares_store:
             store = self._make_store()
-            opening = _Opening(store, migrate=self._migrate)
+            opening = Opening(store, migrate=self._migrate)
         if not self._shares_notifier:
             notifier = self._make_notifier()
-            notifier_opening = _Opening(notifier)
+            notifier_opening = Opening(notifier)
         return SyncClient(self, store, notifier, opening, notifier_opening)
 
     def __repr__(self) -> str:
@@ -223,8 +265,8 @@ class SyncClient(BlockingClient):
         app: Headway,
         store: Store,
         notifier: Notifier,
-        store_opening: _Opening,
-        notifier_opening: _Opening,
+        store_opening: Opening,
+        notifier_opening: Opening,
     ) -> None:
         super().__init__(
             store,
@@ -275,7 +317,7 @@ class SyncClient(BlockingClient):
         self.close()
 
 
-class _Opening:
+class Opening:
     """Opens a store or notifier for the first who needs it, and closes it after the last."""
 
     def __init__(self, resource: Store | Notifier, *, migrate: bool = False) -> None:
@@ -303,7 +345,7 @@ class _Opening:
         self._lock = asyncio.Lock()  # the next to open may run on another loop
 
 
-async def _enter(store: _Opening, notifier: _Opening) -> None:
+async def _enter(store: Opening, notifier: Opening) -> None:
     await store.enter()
     try:
         await notifier.enter()
@@ -312,14 +354,23 @@ async def _enter(store: _Opening, notifier: _Opening) -> None:
         raise
 
 
-async def _leave(store: _Opening, notifier: _Opening) -> None:
+async def _leave(store: Opening, notifier: Opening) -> None:
     try:
         await notifier.leave()
     finally:
         await store.leave()
 
 
-def _store_from_url(url: str, *, schema: str, prefix: str) -> Store:
+def _without_driver(url: str) -> str:
+    """`postgresql+asyncpg://` as `postgresql://`: one URL serves SQLAlchemy and Headway."""
+    scheme, separator, rest = url.partition("://")
+    name = scheme.partition("+")[0]
+    return f"{name}{separator}{rest}" if name in ("postgresql", "sqlite") else url
+
+
+def _store_from_url(
+    url: str, *, schema: str, prefix: str, providers: Sequence[Provider] = ()
+) -> Store:
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigurationError(f"a store is named by a URL: {SCHEMES}")
@@ -327,10 +378,14 @@ def _store_from_url(url: str, *, schema: str, prefix: str) -> Store:
         case "memory":
             return _load("memory", "MemoryStore")()
         case "sqlite":
-            return _load("sqlite", "SqliteStore")(_sqlite_path(url), prefix=prefix)
+            return _load("sqlite", "SqliteStore")(
+                _sqlite_path(url), prefix=prefix, providers=providers
+            )
         case "postgresql" | "postgres":
             _check_server_url(url)
-            return _load("postgres", "PostgresStore")(url, schema=schema)
+            return _load("postgres", "PostgresStore")(url, schema=schema, providers=providers)
+        case "mongodb" | "mongodb+srv":
+            return _load("mongodb", "MongoStore")(url, schema=schema)
         case _:
             raise ConfigurationError(f"unknown scheme {scheme[:40]!r}; there are {SCHEMES}")
 
@@ -354,7 +409,8 @@ def _given(notifier: Notifier) -> Notifier:
 
 def _check_server_url(url: str) -> None:
     try:
-        _ = urlsplit(url).port
+        for place in urlsplit(url).netloc.rpartition("@")[2].split(","):  # there may be several
+            _ = urlsplit(f"//{place}").port
     except ValueError:
         raise ConfigurationError(
             "the port in the store's URL is not a number; special characters in user and password "

@@ -50,6 +50,7 @@ def test_both_stores_know_the_same_verbs() -> None:
         "forget_keys",
         "prune",
         "delete",
+        "remove",
         "complete_continued",
     }
     only_sqlite = {
@@ -58,6 +59,8 @@ def test_both_stores_know_the_same_verbs() -> None:
         "delete_trees",
         "delete_attempts",
         "delete_blockers",
+        "delete_progress",
+        "removable",
         "insert_following",
     }
     assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import blake2s
+
 import msgspec
+
+FINGERPRINT = 12
+"""Hexadecimal digits."""
 
 MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 16_000
@@ -25,9 +31,9 @@ def encode_failure(failure: Failure) -> str:
     """Cut to bounds, cleaned of what a database refuses (NUL, unpaired surrogates), encoded."""
     return _encoder.encode(
         Failure(
-            _storable(failure.type, MAX_MESSAGE),
-            _storable(failure.message, MAX_MESSAGE),
-            _storable(failure.traceback, MAX_TRACEBACK),
+            storable(failure.type, MAX_MESSAGE),
+            storable(failure.message, MAX_MESSAGE),
+            storable(failure.traceback, MAX_TRACEBACK),
         )
     ).decode()
 
@@ -40,7 +46,32 @@ def decode_failure(text: str) -> Failure:
         return Failure("Error", text[:MAX_MESSAGE])
 
 
-def _storable(text: str, limit: int) -> str:
+_FRAME = re.compile(
+    r'^ *File "(?P<file>[^"\n]*)", line \d+, in (?P<function>.*)\n(?P<code>.*)', re.M
+)
+_VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^'\n]*'|\"[^\"\n]*\"", re.I)
+
+
+def fingerprint(job_type: str, failure: Failure) -> str:
+    """Alike for failures of one job type that are alike: the same exception from the same line of
+    code or, where no place is known, with the same message but for numbers and quotations.
+
+    The line counts by its text, the file by its last two names, so that a deployment that moves
+    them does not make a new group of an old failure.
+    """
+    frames = list(_FRAME.finditer(failure.traceback))
+    if frames:
+        last = frames[-1]
+        file = "/".join(last["file"].replace("\\", "/").split("/")[-2:])
+        what = f"{file}\n{last['function']}\n{last['code'].strip()}"
+    else:
+        what = _VARYING.sub("#", failure.message[:MAX_MESSAGE])
+    text = "\n".join((job_type, failure.type, what))
+    return blake2s(text.encode("utf-8", "replace"), digest_size=FINGERPRINT // 2).hexdigest()
+
+
+def storable(text: str, limit: int) -> str:
+    """The text without what a database refuses, cut in the middle if it is too long."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     clean = clean.encode("utf-8", "replace").decode("utf-8")
     if len(clean) <= limit:

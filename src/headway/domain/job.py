@@ -116,6 +116,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the sequences it was given as blockers, done or not, in order."""
     dedup_key: str | None
     trace: str | None
+    fingerprint: str | None = None
+    """Of a dead letter: alike for failures that are alike."""
 
     @property
     def failure(self) -> Failure | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headway.domain.errors import Unrecoverable
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import Failure, encode_failure, fingerprint
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.retry import RetryPolicy
@@ -24,7 +24,7 @@ def after_failure(
     error = encode_failure(failure)
     exhausted = job.max_attempts is not None and charged >= job.max_attempts
     if exhausted or not recoverable:
-        return Fail(job.id, job.lease.token, error)
+        return Fail(job.id, job.lease.token, error, fingerprint(job.type, failure))
     return Retry(job.id, job.lease.token, policy.delay(charged), error)
 
 
@@ -43,7 +43,9 @@ def after_expiry(job: JobRecord) -> Lose:
     message = f"{worker} did not renew its lease by {job.lease.until.isoformat()}"
     if dead:
         message += f"; that was loss {charged} of {job.max_losses}, so it is not tried again"
-    return Lose(job.id, job.lease.token, encode_failure(Failure("LeaseLost", message)), dead)
+    failure = Failure("LeaseLost", message)
+    alike = fingerprint(job.type, Failure(failure.type, "")) if dead else None
+    return Lose(job.id, job.lease.token, encode_failure(failure), dead, alike)
 
 
 def judge(

@@ -36,6 +36,8 @@ class Fail(msgspec.Struct, frozen=True):
     job_id: str
     token: str
     error: str
+    fingerprint: str | None = None
+    """Kept with the dead letter, see `headway.domain.failure`."""
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -61,6 +63,8 @@ class Lose(msgspec.Struct, frozen=True):
     token: str
     error: str
     dead: bool
+    fingerprint: str | None = None
+    """As in Fail, if it is dead."""
 
 
 Settlement = Complete | Retry | Fail | Release | Reschedule | Lose

@@ -22,6 +22,8 @@ class Arguments(Protocol):
 
     count: int
     """How many there are."""
+    names: tuple[str, ...] | None
+    """What they are called; None for a single value without a name."""
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
 
@@ -44,6 +46,7 @@ class NamedArguments:
         self._required = tuple(parameter.name for parameter in ordered if parameter.required)
         self._known = frozenset(self._names)
         self.count = len(self._names)
+        self.names: tuple[str, ...] | None = self._names
         try:
             struct = msgspec.defstruct("Arguments", map(_field, ordered), kw_only=True)
             self._coder = codec.coder(struct, what=f"the input of job type {type!r}")
@@ -92,6 +95,7 @@ class OneArgument:
     def __init__(self, type: str, input: Any, codec: Codec) -> None:
         self._type = type
         self.count = 1
+        self.names: tuple[str, ...] | None = None
         self._coder = codec.coder(input, what=f"the input of job type {type!r}")
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

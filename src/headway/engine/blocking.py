@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway.domain.errors import StoreError
+from headway.domain.events import StoreFailed
+from headway.domain.insight import Progress
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.names import check_name
 from headway.domain.reading import JobCount, Page, QueueRecord, WorkerRecord
@@ -44,6 +47,7 @@ from headway.engine.targets import (
     target_id,
     target_ids,
 )
+from headway.engine.trouble import in_short
 from headway.engine.waiting import POLL_EVERY, wait_for_result_sync
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
@@ -73,6 +77,7 @@ class BlockingClient:
         self._store = store
         self._notifier = notifier
         self._registry = registry
+        self._observers = observers
         self._clock = clock
         self._poll_every = poll_every
         self._outputs = Outputs(registry, codec)
@@ -165,7 +170,15 @@ class BlockingClient:
     def _store_plan(
         self, plan: Plan, requests: tuple[Request[R], ...], tx: Any
     ) -> builtins.list[BlockingSequence[R]]:
-        stored = self._run(tx, self._store.insert, plan.jobs, now=self._clock.now())
+        starting = self._observers.start(plan.jobs)
+        if starting is not None:
+            plan.carry(starting.trace)
+        try:
+            stored = self._run(tx, self._store.insert, plan.jobs, now=self._clock.now())
+        except BaseException as error:
+            self._observers.end_start(starting, error)
+            raise
+        self._observers.end_start(starting)
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
         self._told(tx, consequences)
@@ -236,8 +249,13 @@ class BlockingClient:
         """The failed and lost executions of a job, oldest first."""
         return self._store.run_sync(self._store.attempts, target_id(id))
 
+    def progress(self, id: Target) -> Progress | None:
+        """How far a job last said it was; None if it never did."""
+        (found,) = self._store.run_sync(self._store.progress, [target_id(id)])
+        return found
+
     def counts(self) -> builtins.list[JobCount]:
-        """How many jobs there are, by queue, type and state."""
+        """How many jobs there are, by queue, type and state; exact, so it looks at them all."""
         return self._store.run_sync(self._store.counts)
 
     def queues(self) -> builtins.list[QueueRecord]:
@@ -330,9 +348,13 @@ class BlockingClient:
     def _run(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        if tx is None:
-            return self._store.run_sync(operation, *args, **kwargs)
-        return self._store.run_in_sync(tx, operation, *args, **kwargs)
+        try:
+            if tx is None:
+                return self._store.run_sync(operation, *args, **kwargs)
+            return self._store.run_in_sync(tx, operation, *args, **kwargs)
+        except StoreError as error:
+            self._observers.observe(StoreFailed(None, "client", in_short(error)))
+            raise
 
     def _told(self, tx: Any, consequences: Consequences) -> None:
         if tx is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from headway.domain.errors import InvalidRequest, JobNotFound, SequencesNeeded, WrongState
+from headway.domain.events import JobsDeleted
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.engine.consequences import Consequences
@@ -74,7 +75,7 @@ def retry(
         for job in jobs:
             yield from store.redrive([job.id], input=input_for(job), now=now)
     for job in jobs:
-        consequences.schedule(job.queue, job.type, None)
+        consequences.redrive(job)
     return consequences
 
 
@@ -89,8 +90,7 @@ def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Opera
     consequences = Consequences()
     yield from store.cancel([job.id for job in open_jobs], now=now)
     for job in open_jobs:
-        consequences.take(job, "cancelled")
-        consequences.end(job)
+        consequences.cancel(job)
     return consequences
 
 
@@ -100,7 +100,7 @@ def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Oper
     yield from store.trigger([job.id for job in jobs], now=now)
     consequences = Consequences()
     for job in jobs:
-        consequences.schedule(job.queue, job.type, None)
+        consequences.trigger(job)
     return consequences
 
 
@@ -138,6 +138,7 @@ def delete_sequences(
         consequences.take(job, "not_found")
         if job.id == job.sequence_id:
             consequences.end(job)
+    consequences.events.append(JobsDeleted(len(gone)))
     return gone, consequences
 
 
@@ -148,7 +149,7 @@ def complete_job(
     freed = yield from store.finish(job.id, output, None, now=now)
     consequences = Consequences()
     consequences.complete(job)
-    consequences.end(job)
+    consequences.complete_sequence(job)
     consequences.free(freed)
     return consequences
 

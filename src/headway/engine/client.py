@@ -9,6 +9,9 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway.domain.errors import StoreError
+from headway.domain.events import StoreFailed
+from headway.domain.insight import Progress
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.names import check_name
 from headway.domain.reading import JobCount, Page, QueueRecord, WorkerRecord
@@ -45,6 +48,7 @@ from headway.engine.targets import (
     target_id,
     target_ids,
 )
+from headway.engine.trouble import in_short
 from headway.engine.waiting import POLL_EVERY, wait_for_result
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
@@ -74,6 +78,7 @@ class Client:
         self._store = store
         self._notifier = notifier
         self._registry = registry
+        self._observers = observers
         self._clock = clock
         self._poll_every = poll_every
         self._outputs = Outputs(registry, codec)
@@ -164,7 +169,15 @@ class Client:
     async def _store_plan(
         self, plan: Plan, requests: tuple[Request[R], ...], tx: Any
     ) -> builtins.list[Sequence[R]]:
-        stored = await self._run(tx, self._store.insert, plan.jobs, now=self._clock.now())
+        starting = self._observers.start(plan.jobs)
+        if starting is not None:
+            plan.carry(starting.trace)
+        try:
+            stored = await self._run(tx, self._store.insert, plan.jobs, now=self._clock.now())
+        except BaseException as error:
+            self._observers.end_start(starting, error)
+            raise
+        self._observers.end_start(starting)
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
         await self._told(tx, consequences)
@@ -236,8 +249,13 @@ class Client:
         """The failed and lost executions of a job, oldest first."""
         return await self._store.run(self._store.attempts, target_id(id))
 
+    async def progress(self, id: Target) -> Progress | None:
+        """How far a job last said it was; None if it never did."""
+        (found,) = await self._store.run(self._store.progress, [target_id(id)])
+        return found
+
     async def counts(self) -> builtins.list[JobCount]:
-        """How many jobs there are, by queue, type and state."""
+        """How many jobs there are, by queue, type and state; exact, so it looks at them all."""
         return await self._store.run(self._store.counts)
 
     async def queues(self) -> builtins.list[QueueRecord]:
@@ -343,9 +361,13 @@ class Client:
     async def _run(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        if tx is None:
-            return await self._store.run(operation, *args, **kwargs)
-        return await self._store.run_in(tx, operation, *args, **kwargs)
+        try:
+            if tx is None:
+                return await self._store.run(operation, *args, **kwargs)
+            return await self._store.run_in(tx, operation, *args, **kwargs)
+        except StoreError as error:
+            self._observers.observe(StoreFailed(None, "client", in_short(error)))
+            raise
 
     async def _told(self, tx: Any, consequences: Consequences) -> None:
         if tx is None:

@@ -8,15 +8,8 @@ harms no other, and its job is dead-lettered with the reason.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from headway.domain.events import (
-    AttemptFailed,
-    JobCompleted,
-    JobReleased,
-    JobRescheduled,
-    LeaseLost,
-)
 from headway.domain.failure import Failure, encode_failure
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
@@ -34,6 +27,8 @@ from headway.engine.announcing import Announcer
 from headway.engine.execution import ERROR, LEASE_EXPIRED, Execution, reason_for
 from headway.engine.failing import describe
 from headway.engine.observing import Observers
+from headway.engine.reporting import Known, Reporter
+from headway.engine.staging import Committed
 from headway.engine.trouble import Trouble, is_transient
 from headway.ports.clock import Clock
 from headway.ports.store import Store
@@ -51,18 +46,19 @@ class Committer:
         store: Store,
         clock: Clock,
         observers: Observers,
+        reporter: Reporter,
         announcer: Announcer,
         held: set[Execution],
         committed: Callable[[], None],
     ) -> None:
-        self._worker = worker
         self._store = store
         self._clock = clock
         self._observers = observers
+        self._reporter = reporter
         self._announcer = announcer
         self._held = held
         self._committed = committed
-        self._trouble = Trouble(worker, "committer", observers)
+        self.trouble = Trouble(worker, "committer", observers)
         self._outcomes: list[Execution] = []
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
@@ -95,43 +91,39 @@ class Committer:
                 self._committed()
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
 
-    def committed_elsewhere(
-        self, execution: Execution, settled: Settled, stored: Sequence[NewJob]
-    ) -> None:
+    def committed_elsewhere(self, execution: Execution, committed: Committed) -> None:
         """An execution settled itself, in its own transaction, which has been committed."""
-        self._announcer.stored(stored, execution.claimed.run_at)
-        self._after([execution], settled)
+        self._announcer.stored(committed.inserts, execution.claimed.run_at)
+        self._reporter.created(committed.inserts, committed.stored)
+        self._after([execution], committed.settled, committed.known)
         self._committed()
 
     def lost(self, execution: Execution, reason: str) -> None:
         """The job is not ours any more; nothing of what was done is recorded."""
         self._held.discard(execution)
-        claimed = execution.claimed
-        self._observers.observe(
-            LeaseLost(claimed.id, claimed.type, claimed.queue, self._worker, reason)
-        )
+        self._reporter.lost(execution, reason)
 
     async def _commit(self, batch: list[Execution]) -> None:
         while batch:
             try:
                 settled = await self._settle(batch)
             except Exception as error:
-                pause = self._trouble.began(error)
+                pause = self.trouble.began(error)
                 if not is_transient(error):
                     if len(batch) > 1:
                         for execution in batch:
                             await self._commit([execution])
                         return
-                    if self._trouble.failures >= TRIES_ALONE and await self._dead_letter(
+                    if self.trouble.failures >= TRIES_ALONE and await self._dead_letter(
                         batch[0], error
                     ):
                         return
                 await asyncio.sleep(pause)
                 batch = self._still_ours(batch)
             else:
-                self._trouble.over()
+                self.trouble.over()
                 await self._find_reasons(batch, settled)
-                self._after(batch, settled)
+                self._after(batch, settled, await self._ask_around(batch))
                 return
 
     async def _settle(self, batch: list[Execution]) -> Settled:
@@ -146,7 +138,8 @@ class Committer:
         so that it may be the store after all."""
         claimed = execution.claimed
         said = describe(error)
-        failure = Failure(said.type, f"the outcome could not be stored: {said.message}")
+        reason = said.message.partition("\n")[0]  # databases quote rows in the other lines
+        failure = Failure(said.type, f"the outcome could not be stored: {reason}")
         given_up = Fail(claimed.id, claimed.lease.token, encode_failure(failure))
         try:
             settled = await self._store.run(self._store.settle, [given_up], now=self._clock.now())
@@ -154,8 +147,8 @@ class Committer:
             return False
         execution.settlement = given_up
         execution.failure = failure
-        self._trouble.over()
-        self._after([execution], settled)
+        self.trouble.over()
+        self._after([execution], settled, await self._ask_around([execution]))
         return True
 
     async def _find_reasons(self, batch: list[Execution], settled: Settled) -> None:
@@ -182,7 +175,21 @@ class Committer:
             self.lost(execution, LEASE_EXPIRED)
         return [each for each in batch if each.deadline > now]
 
-    def _after(self, batch: list[Execution], settled: Settled) -> None:
+    async def _ask_around(self, batch: list[Execution]) -> Known:
+        """What observers must know besides the outcomes: for nearly all jobs, nothing."""
+        if not self._observers.active:
+            return {}
+        asks_for = self._reporter.asks_for
+        ids = [id for each in batch for id in asks_for(each.claimed, each.settlement)]
+        if not ids:
+            return {}
+        try:
+            found = await self._store.run(self._store.get, ids)
+        except Exception:
+            return {}
+        return {job.id: job for job in found if job is not None}
+
+    def _after(self, batch: list[Execution], settled: Settled, known: Known) -> None:
         """What was decided is stored: let go of the jobs and tell who wants to know."""
         applied = batch
         if settled.verdicts.count(Verdict.APPLIED) != len(batch):
@@ -204,11 +211,9 @@ class Committer:
         if settled.freed:
             announcer.freed(settled.freed)
         announcer.send()
-        if self._observers.present:
-            every_job = self._observers.active
-            for execution in applied:
-                if every_job or execution.settlement.__class__ is not Complete:
-                    self._report(execution)
+        self._reporter.settled(applied, known)
+        if settled.freed:
+            self._reporter.freed(settled.freed)
 
     def _announce(self, execution: Execution, settlement: Settlement) -> None:
         claimed = execution.claimed
@@ -225,23 +230,4 @@ class Committer:
             case Release():
                 announcer.scheduled(claimed.queue, claimed.type, claimed.run_at)
             case Complete() | Lose():
-                pass
-
-    def _report(self, execution: Execution) -> None:
-        claimed = execution.claimed
-        facts = (claimed.id, claimed.type, claimed.queue, self._worker)
-        version = claimed.lease.version
-        observe = self._observers.observe
-        match execution.settlement:
-            case Complete():
-                observe(JobCompleted(*facts, version, execution.seconds))
-            case Retry() | Fail() as settlement:
-                delay = settlement.delay if isinstance(settlement, Retry) else None
-                failure = execution.failure or Failure("Error", "")
-                observe(AttemptFailed(*facts, version, execution.seconds, failure, delay))
-            case Reschedule():
-                observe(JobRescheduled(*facts))
-            case Release():
-                observe(JobReleased(*facts))
-            case Lose() | None:
                 pass

@@ -9,11 +9,23 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from headway.domain.events import Event, JobCompleted, JobCreated
+from headway.domain.events import (
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobRedriven,
+    JobRescheduled,
+    JobUnblocked,
+    NotifierFailed,
+    SequenceCancelled,
+    SequenceCompleted,
+)
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.domain.settlement import Freed
 from headway.engine.observing import Observers
+from headway.engine.reporting import creation
+from headway.engine.trouble import in_short
 from headway.ports.notifier import Notifier
 from headway.ports.store import Inserted, Store
 
@@ -41,22 +53,19 @@ class Consequences:
         news = JobsScheduled(queue, type, count, run_at)
         self.scheduled[queue, type] = news if known is None else known.joined(news)
 
-    def create(self, jobs: Iterable[NewJob], stored: Iterable[Inserted], watched: bool) -> None:
+    def create(self, jobs: Sequence[NewJob], stored: Sequence[Inserted], watched: bool) -> None:
         """Jobs were stored; `watched` says whether anyone wants to hear of each."""
         for job, answer in zip(jobs, stored, strict=True):
-            if answer.deduplicated or answer.id != job.id:
-                continue
-            if not answer.blocked:
+            if not (answer.deduplicated or answer.blocked or answer.id != job.id):
                 self.schedule(job.queue, job.type, answer.run_at)
-            if watched:
-                self.events.append(
-                    JobCreated(job.id, job.type, job.queue, job.sequence_id or job.id)
-                )
+        if watched:
+            self.events += creation(jobs, stored)
 
     def free(self, freed: Iterable[Freed]) -> None:
         """Jobs became pending because their last blocker completed."""
         for job in freed:
             self.schedule(job.queue, job.type, job.run_at)
+            self.events.append(JobUnblocked(job.job_id, job.type, job.queue))
 
     def end(self, job: JobRecord) -> None:
         """The job's sequence has ended."""
@@ -70,7 +79,26 @@ class Consequences:
     def complete(self, job: JobRecord) -> None:
         """The job was completed without a worker."""
         self.take(job, "already_completed")
-        self.events.append(JobCompleted(job.id, job.type, job.queue, None, job.lease_version, 0.0))
+        self.events.append(JobCompleted(*_facts(job), None, job.lease_version, None))
+
+    def complete_sequence(self, job: JobRecord) -> None:
+        """With it, its sequence is complete."""
+        self.end(job)
+        self.events.append(SequenceCompleted(job.sequence_id, job.sequence_type, job.queue, None))
+
+    def cancel(self, job: JobRecord) -> None:
+        self.take(job, "cancelled")
+        self.end(job)
+        self.events.append(JobCancelled(*_facts(job)))
+        self.events.append(SequenceCancelled(job.sequence_id, job.sequence_type, job.queue))
+
+    def redrive(self, job: JobRecord) -> None:
+        self.schedule(job.queue, job.type, None)
+        self.events.append(JobRedriven(*_facts(job)))
+
+    def trigger(self, job: JobRecord) -> None:
+        self.schedule(job.queue, job.type, None)
+        self.events.append(JobRescheduled(*_facts(job), None))
 
     def absorb(self, later: Consequences) -> None:
         """What a later step of the same transaction brought."""
@@ -78,6 +106,10 @@ class Consequences:
             self.schedule(news.queue, news.type, news.run_at, count=news.count)
         self.others += later.others
         self.events += later.events
+
+
+def _facts(job: JobRecord) -> tuple[str, str, str, str]:
+    return job.id, job.type, job.queue, job.sequence_id
 
 
 class Teller:
@@ -92,6 +124,7 @@ class Teller:
 
     @property
     def watched(self) -> bool:
+        """Whether anyone wants to hear of every job."""
         return self._observers.active
 
     async def tell(self, consequences: Consequences) -> None:
@@ -100,7 +133,8 @@ class Teller:
             return
         try:
             await self._notifier.publish(news)
-        except Exception:
+        except Exception as error:
+            self._observers.observe(NotifierFailed(None, in_short(error)))
             if not self._troubled:
                 _log.exception("news cannot be published; workers find jobs by polling meanwhile")
             self._troubled = True
@@ -134,6 +168,6 @@ class Teller:
     def _tell_here(self, consequences: Consequences) -> Sequence[News]:
         for scheduled in consequences.scheduled.values():
             self._store.expect(scheduled.queue, scheduled.run_at)
-        for event in consequences.events:
-            self._observers.observe(event)
+        if consequences.events:
+            self._observers.observe_all(consequences.events)
         return consequences.news

@@ -266,10 +266,11 @@ class Job(Generic[*Bs]):
         return self._transactions("job.heartbeat()").renew()
 
     def progress(self, fraction: float, message: str = "") -> None:
-        """Say how far the work is, between 0 and 1; seen in `worker.running`."""
+        """Say how far the work is, between 0 and 1; operators see it. Kept about once a second, so
+        call it as often as you like."""
         if not 0 <= fraction <= 1:
             raise InvalidRequest(f"progress is a fraction between 0 and 1, not {fraction!r}")
-        self._execution.progress = (float(fraction), message)
+        self._execution.progress = (float(fraction), str(message))
 
     def _transactions(self, what: str) -> Staging:
         if self._desk is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headway.domain.failure import Failure
@@ -11,6 +12,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
 from headway.engine.handler import Handler
 from headway.engine.lanes import Lane
+from headway.ports.tracing import AttemptTrace
 
 if TYPE_CHECKING:
     from headway.engine.context import Job
@@ -34,6 +36,7 @@ class Execution:
 
     __slots__ = (
         "began",
+        "blocker_traces",
         "blockers",
         "claimed",
         "claimed_at",
@@ -50,6 +53,9 @@ class Execution:
         "staging",
         "task",
         "timer",
+        "trace",
+        "trace_id",
+        "worker",
     )
 
     def __init__(
@@ -59,8 +65,10 @@ class Execution:
         lane: Lane,
         claimed_at: float,
         deadline: float,
+        worker: str,
     ) -> None:
         self.claimed = claimed
+        self.worker = worker
         self.handler = handler
         self.lane = lane
         self.claimed_at = claimed_at
@@ -71,6 +79,8 @@ class Execution:
         self.seconds = 0.0
         self.blockers: list[str | None] | None = None
         """The encoded outputs of its blockers, once they were asked for."""
+        self.blocker_traces: Sequence[str] = ()
+        """What the last jobs of its blockers carry, where somebody traces."""
         self.interruption: str | None = None
         """Why the handler must stop. The first reason stays."""
         self.in_transaction = False
@@ -85,6 +95,9 @@ class Execution:
         self.progress: tuple[float, str] | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.trace: AttemptTrace | None = None
+        """Its span, where somebody traces, until it is told how it ended."""
+        self.trace_id: str | None = None
 
     @property
     def held(self) -> Held:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import traceback
 from types import TracebackType
 
 from headway.domain.failure import Failure
 
-_ENGINE = os.path.dirname(__file__) + os.sep
+_NOT_THE_USERS = tuple(
+    os.path.dirname(str(module)) + os.sep for module in (__file__, asyncio.__file__)
+)
 
 
 class HandlerFailed(Exception):
@@ -40,7 +43,7 @@ def describe(error: BaseException) -> Failure:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of the engine that it begins with."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
+    """The traceback without the frames of the engine, and the loop, that it begins with."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         trace = trace.tb_next
     return trace

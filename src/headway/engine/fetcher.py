@@ -7,6 +7,7 @@ while. A worker without room waits for a handler to end.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -54,6 +55,7 @@ class Fetcher:
         self._settings = settings
         self._store = store
         self._clock = clock
+        self._observers = observers
         self._handlers = handlers
         self._types = tuple(sorted(handlers))
         self._lanes = lanes
@@ -61,7 +63,7 @@ class Fetcher:
         self._committer = committer
         self._dispatch = dispatch
         self._drain = drain
-        self._trouble = Trouble(settings.worker_id, "fetcher", observers)
+        self.trouble = Trouble(settings.worker_id, "fetcher", observers)
         self._stopped = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
         self._hungry = True
@@ -151,11 +153,11 @@ class Fetcher:
                 raise
             except Exception as error:
                 self._hungry = True
-                await sleep_unless(self._stopped, self._trouble.began(error))
+                await sleep_unless(self._stopped, self.trouble.began(error))
                 continue
             finally:
                 self._claiming = False
-            self._trouble.over()
+            self.trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
             if full:
                 self._hungry = True
@@ -198,8 +200,10 @@ class Fetcher:
         now = self._clock.monotonic()
         lanes = self._lanes
         find = self._handlers.get
+        worker = self._settings.worker_id
         executions = [
-            Execution(job, find(job.type), lanes[job.queue], now, deadline) for job in claimed
+            Execution(job, find(job.type), lanes[job.queue], now, deadline, worker)
+            for job in claimed
         ]
         if deadline <= now:  # this process was away for so long that the leases are gone
             for execution in executions:
@@ -228,11 +232,32 @@ class Fetcher:
             try:
                 outputs = await self._store.run(self._store.blocker_outputs, ids)
             except Exception as error:
-                await sleep_unless(self._stopped, self._trouble.began(error))
+                await sleep_unless(self._stopped, self.trouble.began(error))
             else:
                 for execution in blocked:
                     execution.blockers = outputs.get(execution.claimed.id, [])
-                return
+                break
+        if self._observers.tracing is not None:
+            with contextlib.suppress(Exception):  # it is only asked for the sake of links
+                await self._ask_for_traces(blocked)
+
+    async def _ask_for_traces(self, blocked: list[Execution]) -> None:
+        """What the last jobs of the blockers carry."""
+        store = self._store
+        ids = [execution.claimed.id for execution in blocked]
+        waiting = [job for job in await store.run(store.get, ids) if job is not None]
+        sequences = list({id: None for job in waiting for id in job.blockers})
+        last = dict(zip(sequences, await store.run(store.current, sequences), strict=True))
+        traces = {
+            job.id: [
+                ended.trace
+                for ended in map(last.get, job.blockers)
+                if ended is not None and ended.trace is not None
+            ]
+            for job in waiting
+        }
+        for execution in blocked:
+            execution.blocker_traces = traces.get(execution.claimed.id, ())
 
     def _give_back_hoarded(self) -> None:
         """Jobs that were claimed ahead, and then the running ones turned out to be long."""

@@ -24,6 +24,7 @@ from headway.engine.execution import (
 )
 from headway.engine.observing import Observers
 from headway.engine.pulse import Beats, Pulse
+from headway.engine.reporting import Reporter
 from headway.engine.trouble import Trouble
 from headway.ports.clock import Clock
 from headway.ports.store import Store
@@ -48,6 +49,7 @@ class Heartbeat:
         store: Store,
         clock: Clock,
         observers: Observers,
+        reporter: Reporter,
         held: set[Execution],
         describe: Callable[[], WorkerRecord],
         *,
@@ -57,6 +59,7 @@ class Heartbeat:
         self._pulse = pulse
         self._store = store
         self._clock = clock
+        self._reporter = reporter
         self._held = held
         self._describe = describe
         self._lease_for = lease_for
@@ -65,7 +68,7 @@ class Heartbeat:
         self.doubt = self._look_every + lease_for * MARGIN
         """With less than this left of its lease no handler runs: what ends before the next look
         must be interrupted in this one."""
-        self._trouble = Trouble(describe().id, "heartbeat", observers)
+        self.trouble = Trouble(describe().id, "heartbeat", observers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -135,9 +138,9 @@ class Heartbeat:
                         yield self._say_alive
                         next_beat = now + BEAT_EVERY
                 except Exception as error:  # whatever it is: leases depend on this
-                    pause = min(pause, self._trouble.began(error))
+                    pause = min(pause, self.trouble.began(error))
                 else:
-                    self._trouble.over()
+                    self.trouble.over()
                 yield min(pause, BEAT_EVERY)
         finally:
             self._on_loop(self._tell_ended)
@@ -179,6 +182,7 @@ class Heartbeat:
         for execution, verdict in zip(due, verdicts, strict=True):
             if verdict is Verdict.APPLIED:
                 execution.deadline = until
+                self._reporter.renewed(execution)
             elif execution in self._held:  # it may have been committed meanwhile
                 refused.append((execution, verdict))
         if refused:

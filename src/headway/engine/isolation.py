@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import multiprocessing
 import os
 import pickle
@@ -26,6 +27,8 @@ from headway.engine.execution import Execution
 from headway.engine.failing import HandlerFailed
 from headway.engine.handler import Handler
 from headway.engine.isolation_child import Continued, Order, Raised, Reply, Rescheduled, Returned
+from headway.engine.isolation_logs import Logged, log_here
+from headway.engine.isolation_progress import Told, hear_progress
 
 CLOSING = 2.0
 """Seconds that an idle child has for ending by itself."""
@@ -57,9 +60,16 @@ class Isolation:
                 recoverable=False,
             )
         child = await self._get()
-        order = Order(handler.reference, execution.claimed, execution.blockers)
+        order = Order(
+            handler.reference,
+            execution.claimed,
+            execution.blockers,
+            execution.worker,
+            execution.trace_id,
+            logging.getLogger().getEffectiveLevel(),
+        )
         try:
-            reply = await child.perform(order)
+            reply = await child.perform(order, execution)
         except (EOFError, OSError) as error:
             await self._bury(child)
             raise HandlerFailed(_death(child.process.exitcode)) from error
@@ -139,14 +149,14 @@ class _Child:
             opened = asyncio.open_connection(sock=self._socket)
         self._reader, self._writer = await opened
 
-    async def perform(self, order: Order) -> Reply:
+    async def perform(self, order: Order, execution: Execution) -> Reply:
         """Raises EOFError or OSError if the process dies over it."""
         if self._reader is None or self._writer is None:
             raise EOFError
         text = pickle.dumps(order)
         self._writer.write(_length.pack(len(text)) + text)
         # Its own children may hold on to the connection when it is gone: do not rely on its end.
-        answer = asyncio.ensure_future(self._answer(self._reader))
+        answer = asyncio.ensure_future(self._answer(self._reader, execution))
         try:
             ends: set[asyncio.Future[Any]] = {answer, self.gone}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -160,10 +170,16 @@ class _Child:
         finally:
             answer.cancel()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Reply:
-        (length,) = _length.unpack(await reader.readexactly(_length.size))
-        reply: Reply = pickle.loads(await reader.readexactly(length))
-        return reply
+    async def _answer(self, reader: asyncio.StreamReader, execution: Execution) -> Reply:
+        while True:
+            (length,) = _length.unpack(await reader.readexactly(_length.size))
+            reply: Reply | Logged | Told = pickle.loads(await reader.readexactly(length))
+            if isinstance(reply, Logged):
+                log_here(reply)
+            elif isinstance(reply, Told):
+                hear_progress(reply, execution)
+            else:
+                return reply
 
     def dismiss(self) -> None:
         """An idle child ends when its connection does."""

@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import msgspec
@@ -33,9 +34,11 @@ from headway.engine.context import Job, RescheduleAsked, decode_blockers, is_con
 from headway.engine.execution import Execution
 from headway.engine.failing import describe
 from headway.engine.handler import Handler, isolated
+from headway.engine.isolation_logs import Forwarding
+from headway.engine.isolation_progress import Telling
 from headway.engine.lanes import Lane
-from headway.engine.provenance import current_job
 from headway.engine.settings import WorkQueue
+from headway.ports.running import current_attempt
 
 PR_SET_PDEATHSIG = 1
 
@@ -46,6 +49,9 @@ class Order(msgspec.Struct, frozen=True):
     reference: str
     claimed: ClaimedJob
     blockers: list[str | None] | None
+    worker: str
+    trace_id: str | None
+    log_level: int
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -80,18 +86,27 @@ class Child:
         self._connection = connection
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._busy = False
+        self._sending = threading.Lock()
+        self._logs = Forwarding(self._send)
+        self._progress = Telling(self._send)
 
     def run(self) -> None:
         threading.Thread(target=self._listen, name="headway-orders", daemon=True).start()
         while (order := self._orders.get()) is not None:
             self._busy = True
-            text = _dump(perform(order))
+            self._logs.install(order.log_level)
+            text = _dump(perform(order, self._progress.watch))
+            self._progress.watch(None)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
             self._busy = False
-            self._connection.sendall(_length.pack(len(text)) + text)
+            self._send(text)
         os._exit(0)  # not held up by threads that handlers left behind
+
+    def _send(self, text: bytes) -> None:
+        with self._sending:
+            self._connection.sendall(_length.pack(len(text)) + text)
 
     def _listen(self) -> None:
         """Read orders; the end of the connection is the end of the worker."""
@@ -114,7 +129,7 @@ class Child:
         return bytes(text)
 
 
-def perform(order: Order) -> Reply:
+def perform(order: Order, watch: Callable[[Execution], None]) -> Reply:
     """Run a handler. Never raises."""
     try:
         handler = find_handler(order.reference)
@@ -126,8 +141,12 @@ def perform(order: Order) -> Reply:
         except Exception as error:
             return Raised(Failure(type(error).__name__, str(error)), recoverable=False)
         lane = Lane(WorkQueue(order.claimed.queue), 1)
-        job = Job(Execution(order.claimed, handler, lane, 0.0, 0.0), blockers, None)
-        current_job.set(order.claimed)
+        execution = Execution(order.claimed, handler, lane, 0.0, 0.0, order.worker)
+        execution.trace_id = order.trace_id
+        job = Job(execution, blockers, None)
+        current_attempt.set(execution)
+        if handler.takes_job:
+            watch(execution)
         value = handler.function(*((job, *args) if handler.takes_job else args), **kwargs)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)

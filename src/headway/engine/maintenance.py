@@ -73,8 +73,8 @@ class Maintenance:
             self._observers.observe(JobsPruned(self._settings.worker_id, count))
 
     async def _point_out_unattended(self, now: float) -> None:
-        counts = await self._store.run(self._store.counts)
-        waiting = {each.type for each in counts if each.state is JobState.PENDING and each.count}
+        tallies = await self._store.run(self._store.tally, now=self._clock.now())
+        waiting = {each.type for each in tallies if each.state is JobState.PENDING}
         if not waiting:
             return
         workers = await self._store.run(self._store.workers)

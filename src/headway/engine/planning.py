@@ -15,7 +15,7 @@ from headway.domain.job import ClaimedJob, JobRecord, NewJob
 from headway.domain.names import check_id
 from headway.domain.request import Request, SequenceReference, Step
 from headway.engine.identity import new_id
-from headway.engine.provenance import current_job
+from headway.ports.running import current_attempt
 from headway.ports.store import Inserted
 
 AnyStep = Step[Any, *tuple[Any, ...]]
@@ -29,6 +29,11 @@ class Plan:
     heads: list[int] = field(default_factory=list[int])
     """Where the jobs are that were asked for themselves."""
 
+    def carry(self, trace: str | None) -> None:
+        """Have all jobs carry this."""
+        if trace is not None:
+            self.jobs = [structs.replace(job, trace=trace) for job in self.jobs]
+
 
 @dataclass(slots=True)
 class Succession:
@@ -41,18 +46,22 @@ class Succession:
 def plan_start(requests: Iterable[AnyStep]) -> Plan:
     """Jobs that begin sequences. Inside a handler they inherit its job's root, and name it as
     their origin."""
-    parent = current_job.get()
-    origin_id, root_id = (None, None) if parent is None else (parent.id, parent.root_id)
+    attempt = current_attempt.get()
+    origin_id = root_id = None
+    if attempt is not None:
+        origin_id, root_id = attempt.claimed.id, attempt.claimed.root_id
     plan = Plan()
     for request in requests:
         check_startable(request)
-        _place(request, plan.jobs, origin_id, root_id, only_for=None)
+        _place(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
     return plan
 
 
-def plan_successor(step: AnyStep, parent: ClaimedJob | JobRecord) -> Succession:
-    """The job that continues the sequence of `parent`."""
+def plan_successor(
+    step: AnyStep, parent: ClaimedJob | JobRecord, trace: str | None = None
+) -> Succession:
+    """The job that continues the sequence of `parent`. It carries `trace`, or what that did."""
     _check_step(step)
     if step.options.dedup is not None:
         raise InvalidOption(
@@ -60,16 +69,17 @@ def plan_successor(step: AnyStep, parent: ClaimedJob | JobRecord) -> Succession:
             "give the key to the request that starts the sequence"
         )
     blockers: list[NewJob] = []
+    trace = trace or parent.trace
     successor = _new_job(
         step,
         step.id or new_id(),
-        blockers=_blockers(step, blockers, parent.id, parent.root_id, None),
+        blockers=_blockers(step, blockers, parent.id, parent.root_id, None, trace),
         origin_id=parent.id,
         root_id=parent.root_id,
         sequence_id=parent.sequence_id,
         sequence_type=parent.sequence_type,
         place=parent.step + 1,
-        trace=parent.trace,
+        trace=trace,
     )
     if parent.sequence_id in successor.blockers:
         raise InvalidRequest(
@@ -100,13 +110,14 @@ def _place(
     origin_id: str | None,
     root_id: str | None,
     only_for: str | None,
+    trace: str | None,
 ) -> str:
     """Append a request's jobs, and return the id of its own."""
     _check_step(request)
     job_id = request.id or new_id()
     blockers: tuple[str, ...] = ()
     if request.blockers:
-        blockers = _blockers(request, jobs, origin_id, root_id or job_id, job_id)
+        blockers = _blockers(request, jobs, origin_id, root_id or job_id, job_id, trace)
     jobs.append(
         _new_job(
             request,
@@ -115,6 +126,7 @@ def _place(
             origin_id=origin_id,
             root_id=root_id,
             only_for=only_for,
+            trace=trace,
         )
     )
     return job_id
@@ -168,6 +180,7 @@ def _blockers(
     origin_id: str | None,
     root_id: str,
     only_for: str | None,
+    trace: str | None,
 ) -> tuple[str, ...]:
     """The ids of a step's blockers; those given as requests are appended to `jobs`."""
     ids: list[str] = []
@@ -179,7 +192,7 @@ def _blockers(
         else:
             _check_blocker(step, blocker)
             check_startable(blocker)
-            ids.append(_place(blocker, jobs, origin_id, root_id, only_for))
+            ids.append(_place(blocker, jobs, origin_id, root_id, only_for, trace))
     return tuple(ids)
 
 

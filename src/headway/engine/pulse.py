@@ -17,6 +17,9 @@ Beats = Generator[Call | float, Any, None]
 class Pulse(Protocol):
     """Drives beats to their end. `wake` may be called from any thread."""
 
+    apart: bool
+    """It beats in a thread, so that the loop can be watched from outside, too."""
+
     def start(self, beats: Beats) -> None: ...
 
     def wake(self) -> None: ...
@@ -28,6 +31,8 @@ class Pulse(Protocol):
 
 class ThreadPulse:
     """A thread of its own, and the store's blocking calls."""
+
+    apart = True
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 from random import random
 
-from headway.domain.events import JobReaped
+from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
+from headway.domain.failure import decode_failure
+from headway.domain.job import JobRecord
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
+from headway.domain.settlement import Lose
 from headway.engine.announcing import Announcer
 from headway.engine.execution import LEASE_EXPIRED
 from headway.engine.observing import Observers
@@ -65,10 +68,14 @@ class Reaper:
                 self._announcer.ended(job.sequence_id)
             else:
                 self._announcer.scheduled(job.queue, job.type, job.created_at)
-            self._observers.observe(
-                JobReaped(
-                    job.id, job.type, job.queue, job.worker, job.lease_version, dead=loss.dead
-                )
-            )
+            self._tell(job, loss)
         self._announcer.send()
         return len(expired)
+
+    def _tell(self, job: JobRecord, loss: Lose) -> None:
+        facts = (job.id, job.type, job.queue, job.sequence_id)
+        observe = self._observers.observe
+        observe(JobReaped(*facts, job.worker, job.lease_version, dead=loss.dead))
+        if loss.dead:
+            observe(JobDeadLettered(*facts, decode_failure(loss.error)))
+            observe(SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None))

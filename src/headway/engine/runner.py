@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
+from types import CodeType
 from typing import Any
 
 from headway.domain.errors import InvalidPayload, UnknownJobType
-from headway.domain.events import AttemptStarted
 from headway.domain.failure import Failure
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
@@ -30,8 +30,9 @@ from headway.engine.isolation import EncodedOutput, Isolation
 from headway.engine.middleware import Middleware, wrap
 from headway.engine.observing import Observers
 from headway.engine.planning import Succession, plan_successor
-from headway.engine.provenance import current_job
+from headway.engine.reporting import Reporter, onward
 from headway.engine.staging import Desk, Staging
+from headway.ports.running import current_attempt
 
 _NO_BLOCKERS: tuple[Any, ...] = ()
 
@@ -55,18 +56,18 @@ class Runner:
 
     def __init__(
         self,
-        worker: str,
         desk: Desk,
         committer: Committer,
         observers: Observers,
+        reporter: Reporter,
         middleware: Sequence[Middleware],
         concurrency: int,
         ended: Callable[[Execution], None],
     ) -> None:
-        self._worker = worker
         self._desk = desk
         self._committer = committer
         self._observers = observers
+        self._reporter = reporter
         self._middleware = tuple(middleware)
         self._concurrency = concurrency
         self._ended = ended
@@ -100,6 +101,11 @@ class Runner:
         if not task.done():
             execution.task = task
             self._tasks.add(task)
+
+    @classmethod
+    def codes(cls) -> frozenset[CodeType]:
+        """By which a frame can be told that runs a handler, with its `execution`."""
+        return frozenset((cls._run_plainly.__code__, cls._run.__code__))
 
     async def close(self) -> None:
         """Let go of threads and processes; whatever still runs in them is left to itself."""
@@ -174,23 +180,12 @@ class Runner:
             if execution.interruption == SHUTDOWN:
                 execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
             return False
-        claimed = execution.claimed
-        current_job.set(claimed)
-        if claimed.timeout is not None:
-            execution.timer = self._loop.call_later(claimed.timeout, execution.interrupt, TIMEOUT)
+        current_attempt.set(execution)
+        timeout = execution.claimed.timeout
+        if timeout is not None:
+            execution.timer = self._loop.call_later(timeout, execution.interrupt, TIMEOUT)
         if self._observers.active:
-            due_to_claim = (claimed.lease.until - claimed.run_at).total_seconds()
-            waited = due_to_claim - self._desk.lease_for + execution.began - execution.claimed_at
-            self._observers.observe(
-                AttemptStarted(
-                    claimed.id,
-                    claimed.type,
-                    claimed.queue,
-                    self._worker,
-                    claimed.lease.version,
-                    max(waited, 0.0),
-                )
-            )
+            self._reporter.started(execution, execution.began)
         return True
 
     def _end(self, execution: Execution) -> None:
@@ -198,6 +193,7 @@ class Runner:
             execution.timer.cancel()
         if execution.task is not None:
             self._tasks.discard(execution.task)
+            execution.task = None  # whose context holds the execution
         if execution.began is not None:
             execution.seconds = self._monotonic() - execution.began
         execution.job = execution.staging = None  # they hold the execution in turn
@@ -232,7 +228,7 @@ class Runner:
         succession: Succession | None = None
         output: str | None = None
         if is_continuation(value):
-            succession = plan_successor(value.step, claimed)
+            succession = plan_successor(value.step, claimed, onward(execution))
         elif isinstance(value, EncodedOutput):
             output = value.text
         else:
@@ -252,10 +248,10 @@ class Runner:
             # New blockers and the successor that waits for them are stored together or not at all.
             staging = execution.staging = Staging(execution, self._desk)
             await staging.begin()
-        settled = await staging.commit(complete, blockers)
+        committed = await staging.commit(complete, blockers)
         execution.settlement = complete
         execution.seconds = self._monotonic() - (execution.began or 0.0)
-        self._committer.committed_elsewhere(execution, settled, blockers)
+        self._committer.committed_elsewhere(execution, committed)
 
     async def _failed(self, execution: Execution, error: BaseException) -> None:
         """The handler raised, or what it asked for could not be done."""

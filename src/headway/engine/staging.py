@@ -3,7 +3,7 @@ together with the job's completion."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,13 @@ from headway.domain.settlement import Complete, Settled
 from headway.engine.execution import Execution, reason_for
 from headway.engine.heartbeat import Heartbeat
 from headway.engine.planning import with_stored_blockers
+from headway.engine.reporting import Known, Reporter
 from headway.ports.clock import Clock
-from headway.ports.store import Store
+from headway.ports.store import Inserted, Store
+
+Transactions = Callable[[], AbstractAsyncContextManager[Any]]
+"""Opens a transaction: it commits when left, and rolls back when left by an exception. What it
+hands out is accepted by the store's `run_in`."""
 
 LOCKED_LEASE = 3600.0
 """Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
@@ -34,6 +39,18 @@ class Desk:
     clock: Clock
     heartbeat: Heartbeat
     lease_for: float
+    begin: Transactions
+    reporter: Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a handler's own transaction did with its job."""
+
+    settled: Settled
+    inserts: Sequence[NewJob]
+    stored: Sequence[Inserted]
+    known: Known
 
 
 class Staging:
@@ -76,7 +93,7 @@ class Staging:
         if self._prepared:
             raise InvalidRequest("job.prepare() may be called once per execution")
         self._prepared = True
-        return _Preparation(self, self._desk.store.begin())
+        return _Preparation(self, self._desk.begin())
 
     def complete(self) -> Awaitable[Any]:
         if self.atomic:
@@ -99,7 +116,7 @@ class Staging:
     async def begin(self) -> Any:
         """Open the completing transaction: lock the job and make sure that we still hold it."""
         execution, store = self._execution, self._desk.store
-        manager = store.begin()
+        manager = self._desk.begin()
         tx = await manager.__aenter__()
         # A renewal that meets our lock would wait for it, and with it those of all other jobs.
         execution.in_transaction = True
@@ -119,12 +136,13 @@ class Staging:
         self.tx = tx
         return tx
 
-    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> Settled:
+    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> Committed:
         """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
         store, manager = self._desk.store, self._manager
         if manager is None:
             raise RuntimeError("there is no transaction to commit")
         now = self._desk.clock.now()
+        stored: Sequence[Inserted] = ()
         try:
             if inserts:
                 stored = await store.run_in(self.tx, store.insert, inserts, now=now)
@@ -134,6 +152,10 @@ class Staging:
             settled = await store.run_in(self.tx, store.settle, [complete], now=now)
             if settled.verdicts[0] is not Verdict.APPLIED:
                 raise await self._refused(settled.verdicts[0], self.tx)
+            known: Known = {}
+            if ids := self._desk.reporter.asks_for(self._execution.claimed, complete):
+                found = await store.run_in(self.tx, store.get, ids)
+                known = {job.id: job for job in found if job is not None}
         except BaseException as error:
             await self.roll_back(error)
             raise
@@ -142,7 +164,7 @@ class Staging:
             await manager.__aexit__(None, None, None)
         finally:
             self._execution.in_transaction = False
-        return settled
+        return Committed(settled, inserts, stored, known)
 
     async def roll_back(self, error: BaseException) -> None:
         """End the transaction, if one is open, as if it had never begun."""
@@ -167,6 +189,7 @@ class Staging:
         if verdict is not Verdict.APPLIED:
             raise await self._refused(verdict, None)
         execution.deadline = max(execution.deadline, sent + desk.lease_for)
+        desk.reporter.renewed(execution)
 
     async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
         """Note why the job is not ours any more; the error that says so."""

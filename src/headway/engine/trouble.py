@@ -6,16 +6,23 @@ import asyncio
 from random import random
 
 from headway.domain.errors import StoreUnreachable
-from headway.domain.events import WorkerRecovered, WorkerTroubled
+from headway.domain.events import NotifierFailed, StoreFailed, WorkerRecovered, WorkerTroubled
 from headway.engine.observing import Observers
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
+NOTIFIER = "notifier"
+"""The one part whose trouble is not the store's."""
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether the store is away, rather than unable to take what it was given."""
     return isinstance(error, (StoreUnreachable, OSError))
+
+
+def in_short(error: BaseException) -> str:
+    """The error's first line: databases quote rows, and with them payloads, in the others."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 class Trouble:
@@ -33,19 +40,28 @@ class Trouble:
         self._failures = 0
 
     @property
+    def part(self) -> str:
+        return self._part
+
+    @property
     def failures(self) -> int:
         """How many times in a row it has gone wrong."""
         return self._failures
 
     def began(self, error: BaseException) -> float:
         """Note an error; the seconds to wait before the next try."""
-        return self.began_with(f"{type(error).__name__}: {error}")
+        return self.began_with(in_short(error))
 
     def began_with(self, described: str) -> float:
         """The same, with the error in words."""
         self._failures += 1
+        observe = self._observers.observe
         if self._failures == 1:
-            self._observers.observe(WorkerTroubled(self._worker, self._part, described))
+            observe(WorkerTroubled(self._worker, self._part, described))
+        if self._part == NOTIFIER:
+            observe(NotifierFailed(self._worker, described))
+        else:
+            observe(StoreFailed(self._worker, self._part, described))
         ceiling = min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30), LONGEST_PAUSE)
         return ceiling * (0.5 + random() / 2)
 

@@ -20,6 +20,7 @@ import msgspec
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
+from headway.domain.health import Health
 from headway.domain.news import Interest, News, OwnershipLost
 from headway.domain.reading import WorkerRecord
 from headway.engine.announcing import Announcer
@@ -34,13 +35,16 @@ from headway.engine.heartbeat import Heartbeat
 from headway.engine.lanes import Lanes
 from headway.engine.maintenance import Maintenance
 from headway.engine.middleware import Middleware
-from headway.engine.observing import Observers
+from headway.engine.observing import Observers, gathered
+from headway.engine.progressing import Progressing
 from headway.engine.pulse import Pulse, ThreadPulse
 from headway.engine.reaper import Reaper
+from headway.engine.reporting import Reporter
 from headway.engine.runner import Runner
 from headway.engine.settings import WorkerSettings
-from headway.engine.staging import Desk
-from headway.engine.trouble import Trouble, sleep_unless
+from headway.engine.staging import Desk, Transactions
+from headway.engine.trouble import NOTIFIER, Trouble, sleep_unless
+from headway.engine.watching import LoopWatch
 from headway.ports.clock import Clock
 from headway.ports.notifier import Disposer, Hearing, Notifier
 from headway.ports.observer import Observer
@@ -48,6 +52,12 @@ from headway.ports.store import Store
 
 LAST_WAIT = 5.0
 """Seconds that interrupted handlers, and then the last commit, are waited for."""
+
+
+LATE = 5.0
+"""Seconds that the event loop may be held up by a handler before the worker is not ready."""
+STUCK = 60.0
+"""Seconds after which nobody need wait for it any longer."""
 
 
 class RunningJob(msgspec.Struct, frozen=True):
@@ -78,17 +88,21 @@ class Worker:
         observers: Sequence[Observer] = (),
         middleware: Sequence[Middleware] = (),
         clock: Clock | None = None,
+        transactions: Transactions | None = None,
         pulse: Callable[[Store], Pulse] = ThreadPulse,
     ) -> None:
+        """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
+        the store."""
         if not handlers:
             raise ConfigurationError("a worker needs at least one job type with a handler")
         self.settings = settings or WorkerSettings()
         self._store = store
         self._handlers = handlers
         self._notifier = notifier
-        self._observers = Observers(observers)
+        self._observers = gathered(observers)
         self._middleware = tuple(middleware)
         self._clock = clock or SystemClock()
+        self._transactions = transactions or store.begin
         self._pulse = pulse
         self._shift: _Shift | None = None
         self._task: asyncio.Task[None] | None = None
@@ -101,6 +115,13 @@ class Worker:
     def running(self) -> list[RunningJob]:
         """The jobs whose handlers run at this moment, and how far they say they are."""
         return [] if self._shift is None else self._shift.running()
+
+    @property
+    def health(self) -> Health:
+        """Whether it lives and works; may be asked from any thread."""
+        if self._shift is None:
+            return Health(live=True, ready=False, problems=("the worker does not run",))
+        return self._shift.health()
 
     async def run(self, *, drain: bool = False) -> None:
         """Work until stopped. Cancelling this interrupts handlers at once, as a second
@@ -115,6 +136,7 @@ class Worker:
             self._observers,
             self._middleware,
             self._clock,
+            self._transactions,
             self._pulse(self._store),
             drain=drain,
         )
@@ -167,6 +189,7 @@ class _Shift:
         observers: Observers,
         middleware: Sequence[Middleware],
         clock: Clock,
+        transactions: Transactions,
         pulse: Pulse,
         *,
         drain: bool,
@@ -181,11 +204,13 @@ class _Shift:
         self._began_at = datetime.now(UTC)
         self._held: set[Execution] = set()
         self._lanes = Lanes(settings.lanes(), settings.concurrency, settings.prefetch_for)
+        reporter = Reporter(worker, observers, clock, settings.lease_for)
         self._heartbeat = Heartbeat(
             pulse,
             store,
             clock,
             observers,
+            reporter,
             self._held,
             self._describe,
             lease_for=settings.lease_for,
@@ -193,14 +218,14 @@ class _Shift:
         )
         announcer = Announcer(store, notifier, self._hear_own)
         self._committer = Committer(
-            worker, store, clock, observers, announcer, self._held, self._committed
+            worker, store, clock, observers, reporter, announcer, self._held, self._committed
         )
         self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
         self._runner = Runner(
-            worker,
-            Desk(store, clock, self._heartbeat, settings.lease_for),
+            Desk(store, clock, self._heartbeat, settings.lease_for, transactions, reporter),
             self._committer,
             observers,
+            reporter,
             middleware,
             settings.concurrency,
             self._dispatcher.ended,
@@ -220,7 +245,9 @@ class _Shift:
         self._dispatcher.connect(self._runner.start, self._fetcher.freed)
         self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_every)
         self._maintenance = Maintenance(settings, store, clock, observers)
-        self._listening = Trouble(worker, "notifier", observers)
+        self._progressing = Progressing(worker, store, clock, observers, self._held)
+        self._listening = Trouble(worker, NOTIFIER, observers)
+        self._loop_watch = LoopWatch(worker, observers) if pulse.apart else None
         self._unsubscribe: Disposer | None = None
         self.started = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -240,6 +267,23 @@ class _Shift:
             if each.began is not None and each.settlement is None
         ]
 
+    def health(self) -> Health:
+        """From any thread."""
+        lag = 0.0 if self._loop_watch is None else self._loop_watch.lag
+        parts = (self._fetcher.trouble, self._committer.trouble, self._heartbeat.trouble)
+        problems = [
+            f"the {trouble.part} has failed {trouble.failures} times"
+            for trouble in parts
+            if trouble.failures
+        ]
+        if lag > LATE:
+            problems.append(f"the event loop has been blocked for {lag:.0f} s")
+        if not self.started.is_set():
+            problems.append("the worker is starting")
+        if self._stopping.is_set():
+            problems.append("the worker is stopping")
+        return Health(live=lag < STUCK, ready=not problems, problems=tuple(problems))
+
     def request_stop(self) -> None:
         if self._stopping.is_set():
             self._hurry.set()
@@ -251,12 +295,16 @@ class _Shift:
         settings, observe = self._settings, self._observers.observe
         await self._subscribe()
         self._heartbeat.start()
+        if self._loop_watch is not None:
+            self._loop_watch.start()
         names = tuple(lane.name for lane in self._lanes.lanes)
-        observe(WorkerStarted(settings.worker_id, names, tuple(sorted(self._handlers))))
+        types = tuple(sorted(self._handlers))
+        observe(WorkerStarted(settings.worker_id, names, types, settings.concurrency))
         background = [
             asyncio.create_task(self._keep_subscribed(), name="headway subscriber"),
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
+            asyncio.create_task(self._progressing.run(self._stopping), name="headway progress"),
         ]
         committing = asyncio.create_task(self._committer.run(), name="headway committer")
         fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
@@ -335,6 +383,10 @@ class _Shift:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._say_goodbye()
+        if self._loop_watch is not None:
+            self._loop_watch.stop()
+        for execution in list(self._held):  # what did not listen is left behind
+            self._committer.lost(execution, execution.interruption or SHUTDOWN)
 
     async def _wait_for(self, tasks: set[asyncio.Task[Any]], deadline: float) -> bool:
         """Wait until all are done; False if time is up, or somebody is in a hurry."""

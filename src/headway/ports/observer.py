@@ -10,11 +10,15 @@ from headway.domain.events import Event
 class Observer(Protocol):
     """Hears every lifecycle event after it is committed.
 
-    Called from the worker's loop and from its heartbeat thread, so `observe` must be safe to call
-    from several threads and must not block. What it raises is swallowed and counted.
+    Called from the worker's loop, from its heartbeat thread and from whoever uses a client, so
+    `observe` must be safe to call from several threads and should not block. What it raises is
+    swallowed and counted. One that takes long is put into a thread of its own; what it cannot keep
+    up with there is dropped and counted.
 
-    An observer that has an attribute `every_job` that is false when it is added does not need to
-    hear of every job that starts and completes, only of what needs somebody's attention.
+    Three attributes are optional, and looked at when it is added. An observer whose `every_job` is
+    false does not need to hear of every job that starts and completes, only of what needs
+    somebody's attention. One that has `observe_all` is handed many events at once where there are
+    many. One that has `tracing` (`headway.ports.tracing`) is asked for spans.
     """
 
-    def observe(self, event: Event) -> None: ...
+    def observe(self, event: Event, /) -> None: ...

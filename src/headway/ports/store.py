@@ -31,15 +31,21 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from headway.domain.insight import AuditPage, AuditRecord, Counted, Progress
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.reading import (
     ClaimOrder,
+    EndedCount,
+    EndedJob,
+    FailureCount,
     JobCount,
     JobFilter,
     Page,
+    ProgressReport,
     PruneRule,
     QueueRecord,
+    Tally,
     WorkerRecord,
 )
 from headway.domain.settlement import Freed, Settled, Settlement
@@ -77,6 +83,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """`begin` hands out a transaction whose changes can be rolled back."""
     one_writer: bool = False
     """A transaction that writes keeps every other one waiting, whatever it writes."""
+    movable: bool = False
+    """Jobs can move to another store and come from one: it has the verbs of `ports.moving`."""
 
 
 class Operations(Protocol):
@@ -126,12 +134,60 @@ class Operations(Protocol):
         ...
 
     def find(
-        self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
+        self,
+        which: JobFilter,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: datetime | None = None,
     ) -> Operation[Page]:
-        """Jobs by id, newest first. Raises InvalidOption for a cursor that is not one of ours."""
+        """Jobs by id, newest first. Raises InvalidOption for a cursor that is not one of ours.
+
+        Bounded: for a filter that no index serves a store looks at so many jobs and no more, and
+        the page comes back short, even empty, with the cursor to go on from. Conditions on text
+        (`arguments`, `errors`) are `headway.domain.filtering.matches_text`'s to judge.
+        """
         ...
 
-    def counts(self) -> Operation[list[JobCount]]: ...
+    def count(
+        self, which: JobFilter, at_most: int, *, now: datetime | None = None
+    ) -> Operation[Counted]:
+        """How many jobs match, up to `at_most`. Bounded as `find` is: not exact if there are more,
+        or if more would have to be looked at."""
+        ...
+
+    def counts(self) -> Operation[list[JobCount]]:
+        """Exact, and therefore slow where there are many jobs: it reads them all."""
+        ...
+
+    def time(self, *, now: datetime | None = None) -> Operation[datetime]:
+        """What the store's clock says, or `now` if that is given."""
+        ...
+
+    def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
+        """The same in bounded time: exact for states that few jobs are in, estimated for the
+        others. Groups that hold nothing are left out."""
+        ...
+
+    def ended(self, limit: int) -> Operation[list[EndedJob]]:
+        """The jobs that ended last, the last one first."""
+        ...
+
+    def throughput(
+        self, slices: int, seconds: float, *, now: datetime | None = None
+    ) -> Operation[list[EndedCount]]:
+        """What ended in so many slices of so many seconds each, the last of which ends now. In a
+        slice with very many, only those are counted that ended within `covered` seconds from its
+        beginning."""
+        ...
+
+    def failures(
+        self, which: JobFilter, limit: int, *, now: datetime | None = None
+    ) -> Operation[list[FailureCount]]:
+        """Failed jobs that match, by fingerprint, the largest group first, then the one that failed
+        last. Bounded: of very many failed jobs only the newest are looked at, and the counts are
+        not exact."""
+        ...
 
     def attempts(self, job_id: str) -> Operation[list[AttemptRecord]]:
         """The failed and lost executions of a job, oldest first."""
@@ -161,6 +217,29 @@ class Operations(Protocol):
 
     def queues(self) -> Operation[list[QueueRecord]]:
         """Queues that have been paused or resumed, or that hold jobs, by name."""
+        ...
+
+    def managed_queues(self) -> Operation[list[QueueRecord]]:
+        """Those that have been paused or resumed, by name; needs no look at the jobs."""
+        ...
+
+    def report(
+        self, reports: Sequence[ProgressReport], *, now: datetime | None = None
+    ) -> Operation[None]:
+        """Keep how far running jobs are; the newest report of a job wins. One whose token does not
+        hold the job any more is dropped. Reports go when their jobs do."""
+        ...
+
+    def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
+        """What was last reported of these jobs, in order."""
+        ...
+
+    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+        """Keep what an operator did, in the transaction that does it; the store sets `at`."""
+        ...
+
+    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+        """What operators did, by id, newest first. Raises InvalidOption as `find` does."""
         ...
 
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
@@ -214,12 +293,19 @@ class Operations(Protocol):
         """For each job the outputs of its blockers' sequences, in order."""
         ...
 
-    def dependents(self, sequence_ids: Sequence[str]) -> Operation[list[JobRecord]]:
-        """Jobs that were given any of these sequences as blockers."""
+    def dependents(
+        self, sequence_ids: Sequence[str], *, limit: int | None = None
+    ) -> Operation[list[JobRecord]]:
+        """Jobs that were given any of these sequences as blockers, by id; the first `limit`."""
         ...
 
     def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
         """Delete whole trees of sequences by root; the ids of the jobs that are gone."""
+        ...
+
+    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+        """Delete the sequences of these jobs that have ended and that nothing unfinished waits
+        for, whole, as `prune` does; the ids of the jobs that are gone. Leaves all others alone."""
         ...
 
 

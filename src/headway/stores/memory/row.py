@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headway.domain.insight import Progress
 from headway.domain.job import AttemptRecord, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
 
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, eq=False):
     attempts: int = 0
     losses: int = 0
     last_error: str | None = None
+    fingerprint: str | None = None
     token: str | None = None
     until: datetime | None = None
     """Of the lease, like `token`; both None unless the job is running."""
@@ -58,6 +60,8 @@ class Row(msgspec.Struct, eq=False):
     """The place in its lane, while it is pending; any other entry for it there is void."""
     owner: MemoryTransaction | None = None
     """The open transaction that has changed it."""
+    progress: Progress | None = None
+    """What its holder last said; no transaction keeps it from saying so."""
 
 
 CONTENT = tuple(Row.__struct_fields__[3 : Row.__struct_fields__.index("first")])
@@ -106,6 +110,7 @@ def record(row: Row) -> JobRecord:
         blockers=row.blockers,
         dedup_key=spec.dedup_key,
         trace=spec.trace,
+        fingerprint=row.fingerprint,
     )
 
 

@@ -77,7 +77,7 @@ class Settling(Inserting):
                 self._give_back(row, now + timedelta(seconds=max(settlement.delay, 0.0)), now)
             case Fail():
                 self._charge(row, settlement.error, now)
-                self._end(row, JobState.FAILED, now)
+                self._dead_letter(row, settlement.fingerprint, now)
             case Release():
                 self._give_back(row, row.run_at, now)
             case Reschedule():
@@ -86,7 +86,7 @@ class Settling(Inserting):
                 _remember(row, "lost", settlement.error, now)
                 row.losses += 1
                 if settlement.dead:
-                    self._end(row, JobState.FAILED, now)
+                    self._dead_letter(row, settlement.fingerprint, now)
                 else:
                     self._give_back(row, row.created_at, now)
         return verdict
@@ -101,6 +101,10 @@ class Settling(Inserting):
         row.token = row.until = None
         self._running.pop(row.id, None)
         self._lanes.push(row, now)
+
+    def _dead_letter(self, row: Row, fingerprint: str | None, now: datetime) -> None:
+        row.fingerprint = fingerprint
+        self._end(row, JobState.FAILED, now)
 
     def _end(self, row: Row, state: JobState, now: datetime) -> None:
         row.state = state

@@ -12,8 +12,8 @@ from typing import Any, ParamSpec, TypeVar
 from headway.domain.errors import ConfigurationError, StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.stores.memory.notebook import Notebook
 from headway.stores.memory.reading import Reading
-from headway.stores.memory.rollcall import RollCall
 from headway.stores.memory.settling import Settling
 from headway.stores.memory.tending import Tending
 from headway.stores.memory.transaction import Locked, MemoryTransaction
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class MemoryStore(RollCall, Settling, Tending, Reading):
+class MemoryStore(Notebook, Settling, Tending, Reading):
     """Keeps jobs in this process, for tests, trials and work that may be forgotten.
 
     Safe to use from any number of tasks, event loops and threads. Operations run one at a time;

@@ -54,7 +54,7 @@ class Tending(Table):
             return Verdict.WRONG_STATE
         row.state = JobState.BLOCKED if row.unmet else JobState.PENDING
         row.run_at = now
-        row.finished_at = None
+        row.finished_at = row.fingerprint = None
         row.attempts = row.losses = 0
         if input is not None:
             row.input = input
@@ -90,17 +90,33 @@ class Tending(Table):
             and self._may_go(row, rule)
         ]
         ripe.sort()
-        gone = 0
-        for _, _, last in ripe[: max(limit, 0)]:
-            first = last.first or last
-            row: Row | None = first
-            while row is not None:
-                following = row.successor
-                if self._grasp(row.id) is not None:
-                    self._drop(row)
-                    gone += 1
-                row = following
+        return sum(len(self._drop_sequence(last)) for _, _, last in ripe[: max(limit, 0)])
+
+    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+        yield from ()
+        gone: list[str] = []
+        for job_id in ids:
+            row = self._look(job_id)
+            last = None if row is None else self._grasp_last((row.first or row).id)
+            if last is not None and last.state in TERMINAL and self._is_free(last):
+                gone += self._drop_sequence(last)
         return gone
+
+    def _drop_sequence(self, last: Row) -> list[str]:
+        """Delete a sequence by its last job; the ids of the jobs that are gone."""
+        gone: list[str] = []
+        row: Row | None = last.first or last
+        while row is not None:
+            following = row.successor
+            if self._grasp(row.id) is not None:
+                self._drop(row)
+                gone.append(row.id)
+            row = following
+        return gone
+
+    def _is_free(self, last: Row) -> bool:
+        """Whether nothing unfinished waits for the sequence."""
+        return all(waiter.state in TERMINAL for waiter in self._waiters(last.first or last))
 
     def _may_go(self, row: Row, rule: PruneRule) -> bool:
         spec = row.spec
@@ -113,7 +129,7 @@ class Tending(Table):
             and (rule.queues is None or spec.queue in rule.queues)
             and began_with not in rule.except_types
             and spec.queue not in rule.except_queues
-            and all(waiter.state in TERMINAL for waiter in self._waiters(row.first or row))
+            and self._is_free(row)
         )
 
     def _waiters(self, first: Row) -> Iterator[Row]:

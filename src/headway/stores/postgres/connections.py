@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from headway.ports.statement import Row, Statement
 from headway.providers.batches import with_literals
+from headway.providers.reaching import WHO_ANSWERS, connect_arguments, is_pooled
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan made while the table was empty must still be right when it is full: what such a plan would
@@ -23,6 +24,10 @@ SETTINGS = (
 )
 
 
+# Behind a pooler the next transaction may run on another connection, and what was set on this one
+# may meet somebody else: settings go with the transaction, and nothing is prepared.
+BEGIN_POOLED = "begin; " + SETTINGS.replace("set ", "set local ")
+
 WAIT_FOR_CONNECTION = 5.0
 """Seconds that an operation waits for a connection before it says that the server is away."""
 
@@ -32,11 +37,12 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
 
     async def configure(connection: AsyncConnection[TupleRow]) -> None:
         connection.adapters.register_loader("uuid", TextLoader)
-        await connection.execute(SETTINGS)
+        if not await _find_pooler(connection):
+            await connection.execute(SETTINGS)
 
     return AsyncConnectionPool(
         dsn,
-        kwargs=_arguments(autocommit=True),
+        kwargs={**connect_arguments(dsn), "autocommit": True},
         min_size=min(2, max_size),
         max_size=max_size,
         configure=configure,
@@ -48,11 +54,18 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
 
 def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
     """Connections for transactions that handlers write in: nothing is set on them."""
+
+    async def configure(connection: AsyncConnection[TupleRow]) -> None:
+        await connection.set_autocommit(True)
+        await _find_pooler(connection)
+        await connection.set_autocommit(False)
+
     return AsyncConnectionPool(
         dsn,
-        kwargs=_arguments(autocommit=False),
+        kwargs={**connect_arguments(dsn), "autocommit": False},
         min_size=0,
         max_size=max_size,
+        configure=configure,
         open=False,
         timeout=WAIT_FOR_CONNECTION,
         reconnect_timeout=5,
@@ -64,11 +77,14 @@ def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow
 
     def configure(connection: Connection[TupleRow]) -> None:
         connection.adapters.register_loader("uuid", TextLoader)
-        connection.execute(SETTINGS)
+        if is_pooled(connection, connection.execute(WHO_ANSWERS).fetchone()):
+            connection.prepare_threshold = None
+        else:
+            connection.execute(SETTINGS)
 
     return ConnectionPool(
         dsn,
-        kwargs=_arguments(autocommit=True),
+        kwargs={**connect_arguments(dsn), "autocommit": True},
         min_size=0,
         max_size=max_size,
         configure=configure,
@@ -78,16 +94,13 @@ def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow
     )
 
 
-def _arguments(*, autocommit: bool) -> dict[str, Any]:
-    return {
-        "autocommit": autocommit,
-        "application_name": "headway",
-        "connect_timeout": 10,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 15_000,
-    }
+async def _find_pooler(connection: AsyncConnection[TupleRow]) -> bool:
+    """If there is one, the connection prepares nothing, by which its runner knows."""
+    cursor = await connection.execute(WHO_ANSWERS)
+    pooled = is_pooled(connection, await cursor.fetchone())
+    if pooled:
+        connection.prepare_threshold = None
+    return pooled
 
 
 class AsyncRunner:
@@ -99,11 +112,12 @@ class AsyncRunner:
         self._connection = connection
         self._is_verb = is_verb
         self._cursor = AsyncRawCursor(connection, row_factory=tuple_row)
+        self._pooled = connection.prepare_threshold is None
         self._began = False
 
     async def execute(self, statement: Statement) -> Sequence[Row]:
-        if not self._began and not (statement.alone and self._is_verb):
-            await self._connection.execute("begin")
+        if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
+            await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         await self._cursor.execute(
             statement.sql.encode(), with_literals(statement), prepare=not statement.varied
@@ -122,11 +136,12 @@ class BlockingRunner:
         self._connection = connection
         self._is_verb = is_verb
         self._cursor = RawCursor(connection, row_factory=tuple_row)
+        self._pooled = connection.prepare_threshold is None
         self._began = False
 
     def execute(self, statement: Statement) -> Sequence[Row]:
-        if not self._began and not (statement.alone and self._is_verb):
-            self._connection.execute("begin")
+        if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
+            self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         self._cursor.execute(
             statement.sql.encode(), with_literals(statement), prepare=not statement.varied
@@ -139,13 +154,13 @@ class BlockingRunner:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """The server is away, going away, or does not answer."""
-    if isinstance(error, PoolTimeout):
+    """The server is away, going away, does not answer, or is no longer the one that writes."""
+    if isinstance(error, PoolTimeout | ReadOnlySqlTransaction):
         return True
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = error.sqlstate
-    return state is None or state[:2] in ("08", "57") or state in ("53300", "25006")
+    return state is None or state[:2] in ("08", "57") or state == "53300"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from headway.ports.statement import Operation, Row, Statement
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
-from headway.stores.sql.managing import Managing
+from headway.stores.sql.moving import Moving
 
 
 class PostgresDialect:
@@ -37,7 +37,10 @@ class PostgresDialect:
         return tuple(value)
 
 
-class PostgresOperations(Managing):
+class PostgresOperations(Moving):
+    _sample_size = 400
+    """In pages."""
+
     def __init__(self, schema: str) -> None:
         self._dialect = PostgresDialect(schema)
         self._sql = self._dialect.sql
@@ -106,6 +109,10 @@ class PostgresOperations(Managing):
 
     def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
         rows = yield Statement(self._sql["delete"], (list(root_ids),), alone=True)
+        return [str(row[0]) for row in rows]
+
+    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["remove"], (list(ids),), alone=True)
         return [str(row[0]) for row in rows]
 
     def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -18,11 +19,12 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
-from headway.ports.provider import AsyncProvider, SyncProvider
+from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
-from headway.providers.psycopg import PsycopgAsync, PsycopgSync, describe
+from headway.providers.psycopg import PsycopgAsync, PsycopgSync
+from headway.providers.reaching import connect_arguments, describe
 from headway.stores.patience import Patience
 from headway.stores.postgres.connections import (
     WAIT_FOR_CONNECTION,
@@ -46,9 +48,15 @@ T = TypeVar("T")
 
 
 class PostgresStore(PostgresOperations, Joining):
-    """Jobs in a PostgreSQL schema of their own."""
+    """Jobs in a PostgreSQL schema of their own.
 
-    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
+    A server that may only read has become a standby: whichever statement finds out, none of the
+    connections to it is used again, and the next ones lead to where the DSN leads now.
+    """
+
+    capabilities = Capabilities(
+        durable=True, across_processes=True, transactions=True, movable=True
+    )
 
     def __init__(
         self,
@@ -57,15 +65,14 @@ class PostgresStore(PostgresOperations, Joining):
         schema: str = "headway",
         connections: int = 8,
         patience: Patience | None = None,
-        async_providers: Sequence[AsyncProvider] = (),
-        sync_providers: Sequence[SyncProvider] = (),
+        providers: Sequence[Provider] = (),
     ) -> None:
         PostgresOperations.__init__(self, check_identifier("schema name", schema))
         Joining.__init__(
             self,
-            (PsycopgAsync(), Asyncpg(), *async_providers),
-            (PsycopgSync(), *sync_providers),
-            "a psycopg or asyncpg connection",
+            "postgresql",
+            (*providers, PsycopgAsync(), Asyncpg(), PsycopgSync()),
+            "a psycopg, asyncpg, SQLAlchemy or Django connection, or a SQLAlchemy session",
         )
         self.name = describe(dsn)
         self._dsn = dsn
@@ -131,14 +138,18 @@ class PostgresStore(PostgresOperations, Joining):
         limit = self._deadlines.limit(operation, args)
 
         async def attempt() -> T:
-            if self._own is None:
+            if (pool := self._own) is None:
                 raise StoreClosed(self.name)
-            async with self._own.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
-                with self._deadlines.within(limit, connection):
-                    runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
-                    answer = await drive(operation(*args, **kwargs), runner.execute)
-                    await runner.end()
-                return answer
+            try:
+                async with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
+                    with self._deadlines.within(limit, connection):
+                        runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
+                        answer = await drive(operation(*args, **kwargs), runner.execute)
+                        await runner.end()
+                    return answer
+            except ReadOnlySqlTransaction:
+                await pool.drain()
+                raise
 
         try:
             return await self._patience.run(attempt, is_transient)
@@ -151,14 +162,18 @@ class PostgresStore(PostgresOperations, Joining):
         limit = self._deadlines.limit(operation, args)
 
         def attempt() -> T:
-            if self._blocking is None:
+            if (pool := self._blocking) is None:
                 raise StoreClosed(self.name)
-            with self._blocking.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
-                with self._deadlines.within(limit, connection):
-                    runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
-                    answer = drive_sync(operation(*args, **kwargs), runner.execute)
-                    runner.end()
-                return answer
+            try:
+                with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
+                    with self._deadlines.within(limit, connection):
+                        runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
+                        answer = drive_sync(operation(*args, **kwargs), runner.execute)
+                        runner.end()
+                    return answer
+            except ReadOnlySqlTransaction:
+                pool.drain()
+                raise
 
         try:
             return self._patience.run_sync(attempt, is_transient)
@@ -167,17 +182,26 @@ class PostgresStore(PostgresOperations, Joining):
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
-        if self._guests is None:
+        if (pool := self._guests) is None:
             raise StoreClosed(self.name)
-        async with self._guests.connection() as connection, connection.transaction():
-            yield connection
+        try:
+            async with pool.connection() as connection, connection.transaction():
+                yield connection
+        except ReadOnlySqlTransaction:
+            await pool.drain()
+            raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
         return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
 
     async def _connect(self) -> AsyncConnection[TupleRow]:
         try:
-            return await AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=10)
+            return await AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                prepare_threshold=None,  # a pooler would keep what we prepare, for somebody else
+                **connect_arguments(self._dsn),
+            )
         except psycopg.OperationalError as error:
             raise StoreUnreachable(self.name, _first_line(error)) from None
 

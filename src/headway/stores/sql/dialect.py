@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from headway.domain.insight import AuditRecord
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.reading import WorkerRecord
@@ -76,6 +77,7 @@ def to_record(dialect: Dialect, row: Row) -> JobRecord:
         blockers=() if row[27] is None else dialect.ids(row[27]),
         dedup_key=row[28],
         trace=row[29],
+        fingerprint=row[30] or None,
     )
 
 
@@ -102,4 +104,17 @@ def to_worker(dialect: Dialect, row: Row) -> WorkerRecord:
         running=row[6],
         started_at=dialect.time(row[7]),
         seen_at=dialect.time(row[8]),
+    )
+
+
+def to_audit(dialect: Dialect, row: Row) -> AuditRecord:
+    return AuditRecord(
+        id=str(row[0]),
+        at=dialect.time(row[1]),
+        actor=row[2],
+        action=row[3],
+        target=row[4],
+        count=row[5],
+        before=row[6],
+        after=row[7],
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec, TypeVar, cast
 
-from headway.domain.errors import ConfigurationError
-from headway.ports.provider import AsyncProvider, SyncProvider
+from headway.domain.errors import ConfigurationError, SchemaMissing
+from headway.ports.provider import AsyncProvider, Provider, SyncProvider
 from headway.ports.statement import Operation
+from headway.providers.known import providers_for
 from headway.stores.sql.driving import drive, drive_sync
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_MISSING = ("42P01", "3F000")
+"""PostgreSQL's codes for a table and a schema that do not exist."""
 
 
 class Joining:
@@ -20,41 +25,79 @@ class Joining:
 
     name: str
 
-    def __init__(
-        self,
-        async_providers: Sequence[AsyncProvider],
-        sync_providers: Sequence[SyncProvider],
-        expected: str,
-    ) -> None:
-        self._async_providers = async_providers
-        self._sync_providers = sync_providers
+    def __init__(self, database: str, providers: Sequence[Provider], expected: str) -> None:
+        self._database = database
+        self._providers = list(providers)
         self._expected = expected
 
     async def run_in(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        for provider in self._async_providers:
-            if provider.accepts(tx):
-                return await drive(operation(*args, **kwargs), partial(provider.execute, tx))
-        return self.run_in_sync(tx, operation, *args, **kwargs)
+        provider = self._provider(tx)
+        if not _is_async(provider):
+            return self._run_blocking(provider, tx, operation(*args, **kwargs))
+        awaiting = cast("AsyncProvider", provider)
+        try:
+            return await drive(operation(*args, **kwargs), partial(awaiting.execute, tx))
+        except Exception as error:
+            self._explain(error)
+            raise
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        for provider in self._sync_providers:
-            if provider.accepts(tx):
-                return drive_sync(operation(*args, **kwargs), partial(provider.execute, tx))
-        raise ConfigurationError(
-            f"tx= is a {type(tx).__module__}.{type(tx).__qualname__}, which cannot be used with "
-            f"{self.name}; pass {self._expected}"
-        )
+        provider = self._provider(tx)
+        if _is_async(provider):
+            raise ConfigurationError(
+                f"tx= is {_described(tx)}, which has to be awaited; "
+                "use `await app.start(...)` instead of `app.sync.start(...)`"
+            )
+        return self._run_blocking(provider, tx, operation(*args, **kwargs))
+
+    def _run_blocking(self, provider: Provider, tx: Any, operation: Operation[T]) -> T:
+        blocking = cast("SyncProvider", provider)
+        try:
+            return drive_sync(operation, partial(blocking.execute, tx))
+        except Exception as error:
+            self._explain(error)
+            raise
+
+    def _explain(self, error: Exception) -> None:
+        """Raise what says what to do, where the tables are missing on the caller's connection."""
+        if any(map(_is_missing_table, _layers(error))):
+            raise SchemaMissing(self.name) from error
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
-        providers: list[AsyncProvider | SyncProvider] = [
-            *self._async_providers,
-            *self._sync_providers,
-        ]
-        for provider in providers:
+        return self._provider(tx).after_commit(tx, callback)
+
+    def _provider(self, tx: object) -> Provider:
+        for provider in self._providers:
             if provider.accepts(tx):
-                return provider.after_commit(tx, callback)
-        return False
+                return provider
+        for provider in providers_for(tx, self._database):
+            if provider.accepts(tx):
+                self._providers.append(provider)
+                return provider
+        raise ConfigurationError(
+            f"tx= is {_described(tx)}, which cannot be used with {self.name}; pass {self._expected}"
+        )
+
+
+def _is_async(provider: Provider) -> bool:
+    return iscoroutinefunction(provider.execute)
+
+
+def _layers(error: BaseException) -> Iterator[BaseException]:
+    """The error, and those of the drivers that SQLAlchemy and Django have wrapped in it."""
+    layer: BaseException | None = error
+    while layer is not None:
+        yield layer
+        layer = getattr(layer, "orig", None) or layer.__cause__
+
+
+def _is_missing_table(error: BaseException) -> bool:
+    return getattr(error, "sqlstate", None) in _MISSING or str(error).startswith("no such table:")
+
+
+def _described(tx: object) -> str:
+    return f"a {type(tx).__module__}.{type(tx).__qualname__}"

@@ -1,13 +1,14 @@
-"""Levers: cancel, redrive, trigger, pause, workers, prune, delete."""
+"""Levers: cancel, redrive, trigger, pause; what workers and operators leave behind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
+from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.reading import WorkerRecord
+from headway.domain.reading import ProgressReport, WorkerRecord
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.settling import Settling
 
@@ -55,6 +56,34 @@ class Managing(Settling):
 
     def pause(self, queue: str, paused: bool, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(self._sql["pause"], (queue, paused, self._dialect.now(now)), alone=True)
+
+    def report(
+        self, reports: Sequence[ProgressReport], *, now: datetime | None = None
+    ) -> Operation[None]:
+        newest = {said.job_id: said for said in reports}
+        if newest:
+            yield Statement(
+                self._sql["report"],
+                (self._dialect.now(now),),
+                [(said.job_id, said.token, said.fraction, said.note) for said in newest.values()],
+                alone=True,
+            )
+
+    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+        yield Statement(
+            self._sql["note"],
+            (
+                record.id,
+                self._dialect.now(now),
+                record.actor,
+                record.action,
+                record.target,
+                record.count,
+                record.before,
+                record.after,
+            ),
+            alone=True,
+        )
 
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(

@@ -197,22 +197,27 @@ class Settling(Inserting):
             yield Statement(self._sql["add_attempts"], rows=history)
 
     def _change(self, change: Retry | Fail | Release | Reschedule | Lose) -> tuple[Any, ...]:
-        """(id, token, state, delay, moment, cleared, outcome, error, expired) for `give_back`."""
+        """(id, token, state, delay, moment, cleared, outcome, error, expired, fingerprint) for
+        `give_back`."""
         id, token = change.job_id, change.token
         match change:
             case Retry():
                 return (id, token, "pending", change.delay, None, False, "failed", change.error,
-                        False)  # fmt: skip
+                        False, None)  # fmt: skip
             case Fail():
-                return (id, token, "failed", None, None, False, "failed", change.error, False)
+                return (id, token, "failed", None, None, False, "failed", change.error,
+                        False, change.fingerprint or "")  # fmt: skip
             case Release():
-                return (id, token, "pending", None, None, False, None, None, False)
+                return (id, token, "pending", None, None, False, None, None, False, None)
             case Reschedule():
                 at, delay = self._when(change.schedule)
-                return (id, token, "pending", delay, at, False, None, None, False)
+                return (id, token, "pending", delay, at, False, None, None, False, None)
             case Lose():
-                state = "failed" if change.dead else "pending"
-                return (id, token, state, None, None, True, "lost", change.error, True)
+                state, alike = (
+                    ("failed", change.fingerprint or "") if change.dead else ("pending", None)
+                )
+                return (id, token, state, None, None, True, "lost", change.error,
+                        True, alike)  # fmt: skip
 
     def finish(
         self,

@@ -15,7 +15,7 @@ from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.files import load_statements
-from headway.stores.sql.managing import Managing
+from headway.stores.sql.moving import Moving
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -40,7 +40,10 @@ class SqliteDialect:
         return tuple(json.loads(value))
 
 
-class SqliteOperations(Managing):
+class SqliteOperations(Moving):
+    _sample_size = 3_000
+    """In jobs."""
+
     def __init__(self, prefix: str) -> None:
         self._dialect = SqliteDialect(prefix)
         self._sql = self._dialect.sql
@@ -123,6 +126,10 @@ class SqliteOperations(Managing):
     def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
         return (yield from self._delete("delete_trees", root_ids))
 
+    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["removable"], (list(ids),))
+        return (yield from self._delete("delete_sequences", [row[0] for row in rows]))
+
     def _delete(self, statement: str, ids: Sequence[str]) -> Operation[list[str]]:
         if not ids:
             return []
@@ -130,6 +137,7 @@ class SqliteOperations(Managing):
         gone: list[str] = [row[0] for row in rows]
         yield Statement(self._sql["delete_attempts"], (gone,))
         yield Statement(self._sql["delete_blockers"], (gone,))
+        yield Statement(self._sql["delete_progress"], (gone,))
         return gone
 
     def _complete_continued(

@@ -19,7 +19,7 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
-from headway.ports.provider import AsyncProvider, SyncProvider
+from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.sqlite3 import Sqlite3
@@ -40,7 +40,7 @@ class SqliteStore(SqliteOperations, Joining):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, one_writer=True
+        durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
     )
 
     def __init__(
@@ -49,8 +49,7 @@ class SqliteStore(SqliteOperations, Joining):
         *,
         prefix: str = "headway_",
         busy_for: float = 30.0,
-        async_providers: Sequence[AsyncProvider] = (),
-        sync_providers: Sequence[SyncProvider] = (),
+        providers: Sequence[Provider] = (),
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise ConfigurationError(
@@ -59,9 +58,10 @@ class SqliteStore(SqliteOperations, Joining):
         SqliteOperations.__init__(self, check_identifier("table prefix", prefix) if prefix else "")
         Joining.__init__(
             self,
-            async_providers,
-            (Sqlite3(), *sync_providers),
-            "a sqlite3 connection to the same file",
+            "sqlite",
+            (*providers, Sqlite3()),
+            "a sqlite3, aiosqlite, SQLAlchemy or Django connection to the same file, "
+            "or a SQLAlchemy session",
         )
         self.name = f"SQLite file {path}"
         self._path = str(path)
@@ -99,7 +99,7 @@ class SqliteStore(SqliteOperations, Joining):
         return await asyncio.to_thread(self._status)
 
     def migration_script(self) -> str:
-        parts = ["begin immediate;", _prelude(self._prefix)]
+        parts = ["begin immediate;", prelude(self._prefix)]
         for migration in self._migrations:
             parts += [
                 f"-- {migration.name}",
@@ -181,6 +181,8 @@ class SqliteStore(SqliteOperations, Joining):
 
     def _migrate(self) -> list[str]:
         with closing(self._connect()) as connection:
+            if self._applied(connection).keys() >= {step.version for step in self._migrations}:
+                return []  # without the lock: who opens may hold it, in a transaction of theirs
             begin_immediate(connection, self._busy_for)
             try:
                 missing = self._apply_missing(connection)
@@ -191,12 +193,12 @@ class SqliteStore(SqliteOperations, Joining):
         return [migration.name for migration in missing]
 
     def _apply_missing(self, connection: sqlite3.Connection) -> list[Migration]:
-        for statement in _split(_prelude(self._prefix)):
+        for statement in split(prelude(self._prefix)):
             connection.execute(statement)
         done = self._applied(connection)
         missing = [migration for migration in self._migrations if migration.version not in done]
         for migration in missing:
-            for statement in _split(migration.sql):
+            for statement in split(migration.sql):
                 connection.execute(statement)
             connection.execute(
                 f"insert into {self._prefix}migration (version, name, applied_at) values (?, ?, ?)",
@@ -219,7 +221,7 @@ class SqliteStore(SqliteOperations, Joining):
         ]
 
 
-def _prelude(prefix: str) -> str:
+def prelude(prefix: str) -> str:
     return (
         f"create table if not exists {prefix}migration (\n"
         "    version integer primary key,\n"
@@ -229,7 +231,7 @@ def _prelude(prefix: str) -> str:
     )
 
 
-def _split(script: str) -> list[str]:
+def split(script: str) -> list[str]:
     """The statements of a script; executescript would commit the transaction under way."""
     statements: list[str] = []
     rest = ""

@@ -115,6 +115,8 @@ async def dependents_are_those_that_were_given_a_sequence(store: Store) -> None:
     dependents = await store.run(store.dependents, [two.id, one.id])
     assert sorted(job.id for job in dependents) == sorted([first, both])
     assert [job.id for job in await store.run(store.dependents, [two.id])] == [both]
+    some = await store.run(store.dependents, [two.id, one.id], limit=1)
+    assert [job.id for job in some] == [min(first, both)]
     assert await store.run(store.dependents, [both, new_id()]) == []
 
 

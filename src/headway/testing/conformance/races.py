@@ -247,6 +247,21 @@ async def a_blocker_that_completes_meanwhile_strands_nobody(store: Store) -> Non
 
 
 @case
+async def a_blocker_that_is_awaited_already_strands_no_latecomer(store: Store) -> None:
+    blockers = [await running(store) for _ in range(25)]
+    await insert(store, *[new_job(queue="first", blockers=(job.id,)) for job in blockers])
+    late = [new_job(queue="late", blockers=(job.id,)) for job in blockers]
+    await asyncio.gather(
+        *[
+            asyncio.gather(complete(store, blocker), insert(store, job, now=at(1)))
+            for blocker, job in zip(blockers, late, strict=True)
+        ]
+    )
+    assert len(await claim(store, "late", now=at(2))) == 25
+    assert len(await claim(store, "first", now=at(2))) == 25
+
+
+@case
 async def blockers_that_complete_together_free_their_dependents(store: Store) -> None:
     groups = [[await running(store) for _ in range(3)] for _ in range(15)]
     waiting = [

@@ -31,6 +31,7 @@ create table /*headway*/job (
     dedup_key text,
     trace text,
     last_error text,
+    fingerprint text,
     input text not null,
     output text,
     check ((state = 'running') = (lease_token is not null)),
@@ -46,6 +47,7 @@ create table /*headway*/job (
 comment on column /*headway*/job.waiting is 'blockers that are not complete';
 comment on column /*headway*/job.awaited is 'some job waits for this sequence';
 comment on column /*headway*/job.sequence_type is 'null: the same as type';
+comment on column /*headway*/job.fingerprint is 'of a dead letter: alike for failures that are alike';
 comment on column /*headway*/job.step is 'the place in the sequence, 0 for its first job';
 
 -- A lane is (queue, priority); within it the oldest due job comes first.
@@ -54,8 +56,13 @@ create index job_running on /*headway*/job (lease_until) where state = 'running'
 create index job_finished on /*headway*/job (finished_at) where finished_at is not null;
 -- First jobs are found by id: only those that continue or descend need these.
 create index job_sequence on /*headway*/job (sequence_id, step) where step > 0;
-create index job_root on /*headway*/job (root_id) where root_id <> id;
-create index job_dedup on /*headway*/job (type, dedup_key, created_at) where dedup_key is not null;
+create index job_root on /*headway*/job (root_id, id) where root_id <> id;
+create index job_dedup on /*headway*/job (dedup_key, type, created_at) where dedup_key is not null;
+-- For questions about what is stuck. Nothing that succeeds without waiting enters these.
+create index job_stopped on /*headway*/job (state, id)
+where state in ('blocked', 'failed', 'cancelled');
+create index job_failed on /*headway*/job (fingerprint, id, finished_at)
+where state = 'failed';
 
 create table /*headway*/job_blocker (
     job_id uuid not null,
@@ -100,4 +107,39 @@ create table /*headway*/worker (
 create table /*headway*/queue (
     name text primary key,
     paused_at timestamptz
+);
+
+-- How far running jobs say they are; one row per job that says so.
+create table /*headway*/progress (
+    job_id uuid primary key,
+    fraction double precision not null,
+    note text not null,
+    at timestamptz not null
+) with (fillfactor = 50);
+
+-- What operators did.
+create table /*headway*/audit (
+    id uuid primary key,
+    at timestamptz not null,
+    actor text not null,
+    action text not null,
+    target text not null,
+    count bigint not null,
+    before text not null,
+    after text not null
+);
+
+-- Jobs that are on their way here from another store; nobody runs them before they are unpacked.
+create table /*headway*/luggage (
+    batch uuid not null,
+    job_id uuid not null,
+    content text not null,
+    primary key (batch, job_id)
+);
+
+-- What became of batches that were to leave from here.
+create table /*headway*/departure (
+    batch uuid primary key,
+    departure text not null check (departure in ('left', 'called_off')),
+    at timestamptz not null
 );

@@ -10,5 +10,7 @@ with gone as (
     delete from /*headway*/attempt where job_id in (select id from gone)
 ), blockers_gone as (
     delete from /*headway*/job_blocker where job_id in (select id from gone)
+), progress_gone as (
+    delete from /*headway*/progress where job_id in (select id from gone)
 )
 select id from gone

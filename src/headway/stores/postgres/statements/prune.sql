@@ -35,5 +35,7 @@ with victim as (
 ), blockers_gone as (
     delete from /*headway*/job_blocker
     where job_id = any(array(select id from gone where has_blockers))
+), progress_gone as (
+    delete from /*headway*/progress where job_id = any(array(select id from gone))
 )
 select count(*) from gone

@@ -32,6 +32,7 @@ create table /*headway*/job (
     dedup_key text,
     trace text,
     last_error text,
+    fingerprint text,
     input text not null,
     output text,
     check ((state = 'running') = (lease_token is not null)),
@@ -43,9 +44,13 @@ where state = 'pending';
 create index /*headway*/job_running on /*headway*/job (lease_until) where state = 'running';
 create index /*headway*/job_finished on /*headway*/job (finished_at) where finished_at is not null;
 create index /*headway*/job_sequence on /*headway*/job (sequence_id, step) where step > 0;
-create index /*headway*/job_root on /*headway*/job (root_id) where root_id <> id;
-create index /*headway*/job_dedup on /*headway*/job (type, dedup_key, created_at)
+create index /*headway*/job_root on /*headway*/job (root_id, id) where root_id <> id;
+create index /*headway*/job_dedup on /*headway*/job (dedup_key, type, created_at)
 where dedup_key is not null;
+create index /*headway*/job_stopped on /*headway*/job (state, id)
+where state in ('blocked', 'failed', 'cancelled');
+create index /*headway*/job_failed on /*headway*/job (fingerprint, id, finished_at)
+where state = 'failed';
 
 create table /*headway*/job_blocker (
     job_id text not null,
@@ -82,3 +87,34 @@ create table /*headway*/queue (
     name text primary key,
     paused_at integer
 );
+
+create table /*headway*/progress (
+    job_id text primary key,
+    fraction real not null,
+    note text not null,
+    at integer not null
+) without rowid;
+
+create table /*headway*/audit (
+    id text primary key,
+    at integer not null,
+    actor text not null,
+    action text not null,
+    target text not null,
+    count integer not null,
+    before text not null,
+    after text not null
+) without rowid;
+
+create table /*headway*/luggage (
+    batch text not null,
+    job_id text not null,
+    content text not null,
+    primary key (batch, job_id)
+) without rowid;
+
+create table /*headway*/departure (
+    batch text primary key,
+    departure text not null check (departure in ('left', 'called_off')),
+    at integer not null
+) without rowid;

@@ -10,6 +10,7 @@ set state = change.state,
     attempts = attempts + (change.outcome is 'failed'),
     losses = losses + (change.outcome is 'lost'),
     last_error = coalesce(change.error, last_error),
+    fingerprint = change.fingerprint,
     finished_at = case when change.state = 'failed' then ?2 end,
     lease_token = null,
     lease_until = null
@@ -17,7 +18,7 @@ from (
     select
         value ->> 0 as job_id, value ->> 1 as token, value ->> 2 as state, value ->> 3 as delay,
         value ->> 4 as moment, value ->> 5 as cleared, value ->> 6 as outcome,
-        value ->> 7 as error, value ->> 8 as expired
+        value ->> 7 as error, value ->> 8 as expired, value ->> 9 as fingerprint
     from json_each(?1)
 ) change
 where /*headway*/job.id = change.job_id

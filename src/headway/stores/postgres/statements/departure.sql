@@ -1,0 +1,1 @@
+select departure from /*headway*/departure where batch = $1::uuid

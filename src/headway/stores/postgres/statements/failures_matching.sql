@@ -1,0 +1,18 @@
+-- Dead letters that match, by fingerprint; of very many, the newest $17. Last, whether these were all.
+select
+    j.fingerprint, count(*), min(j.finished_at), max(j.finished_at),
+    max(j.id::text),
+    not exists (
+        select from /*headway*/job
+        where state = 'failed' and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
+        order by id desc offset $17::int limit 1
+    )
+from (
+    select * from /*headway*/job
+    where state = 'failed' and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
+    order by id desc limit $17::int
+) j
+where /*match*/
+group by j.fingerprint
+order by count(*) desc, max(j.finished_at) desc
+limit $18::int

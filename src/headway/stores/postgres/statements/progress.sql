@@ -1,0 +1,1 @@
+select job_id, fraction, note, at from /*headway*/progress where job_id = any($1::uuid[])

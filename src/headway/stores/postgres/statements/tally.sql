@@ -1,0 +1,58 @@
+-- States that few jobs are in, by their own indexes and no more than so many: whether that was all
+-- comes last. Pending jobs are looked at lane by lane, so that a long queue hides no short one.
+with recursive lane (queue, priority) as (
+    (
+        select queue, priority from /*headway*/job where state = 'pending'
+        order by queue, priority limit 1
+    )
+    union all
+    select next.queue, next.priority
+    from lane
+    cross join lateral (
+        select j.queue, j.priority from /*headway*/job j
+        where j.state = 'pending' and (j.queue, j.priority) > (lane.queue, lane.priority)
+        order by j.queue, j.priority limit 1
+    ) next
+), bounds as (
+    select greatest($2::int / greatest(count(*), 1), 50)::int as most from lane
+), pending as (
+    select one.queue, one.type, one.run_at, one.count < bounds.most as every
+    from lane
+    cross join bounds
+    cross join lateral (
+        select j.queue, j.type, j.run_at, count(*) over () as count
+        from (
+            select queue, type, run_at from /*headway*/job
+            where state = 'pending' and queue = lane.queue and priority = lane.priority
+            order by queue, priority, run_at, id limit bounds.most
+        ) j
+    ) one
+), others as (
+    (
+        select queue, type, state, count(*) over () < $2::int as every
+        from (
+            select queue, type, state from /*headway*/job
+            where state = 'running' order by lease_until limit $2::int
+        ) running
+    )
+    union all
+    (
+        select one.queue, one.type, one.state, one.count < $2::int
+        from unnest(array['blocked', 'failed', 'cancelled']) as s (state)
+        cross join lateral (
+            select queue, type, state, count(*) over () as count
+            from (
+                select queue, type, state from /*headway*/job
+                where state = s.state and state in ('blocked', 'failed', 'cancelled')
+                order by id desc limit $2::int
+            ) stopped
+        ) one
+    )
+)
+select
+    queue, type, 'pending', run_at <= coalesce($1::timestamptz, statement_timestamp()) as due,
+    count(*), min(run_at), bool_and(every)
+from pending group by queue, type, due
+union all
+select queue, type, state, true, count(*), null, bool_and(every)
+from others group by queue, type, state

@@ -1,0 +1,1 @@
+delete from /*headway*/luggage where batch = $1::uuid returning content

@@ -1,0 +1,240 @@
+"""`find` and `count`: which index leads to what a filter asks for, and where looking ends.
+
+Every way is bounded. Those that give jobs by id, newest first, look at so many and say where they
+stopped; a small set that no index has by id is looked at as a whole, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from headway.domain.errors import InvalidOption
+from headway.domain.failure import FINGERPRINT
+from headway.domain.filtering import error_needles, has_text, input_needles, matches_text
+from headway.domain.insight import Counted
+from headway.domain.job import TERMINAL, JobRecord, JobState
+from headway.domain.reading import MAX_PAGE, JobFilter, Page
+from headway.ports.statement import Operation, Row, Statement, reading
+from headway.stores.sql.dialect import Dialect, to_record
+
+SCAN = 10_000
+"""Jobs looked at for one page, unless nothing was found among them."""
+TRIES = 3
+"""How often that is done before an empty page is given."""
+FEW = 5_000
+"""Jobs in a set that is looked at as a whole."""
+SCAN_TO_COUNT = 20_000
+JUDGED = 1_500
+"""Jobs whose text is judged here for one page, once the database has sorted out most others."""
+
+MOST_FINGERPRINTS = 500
+
+STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
+"""States with an index by id."""
+
+NEWEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+"""The cursor before the first page."""
+
+_EVERYTHING = JobFilter()
+
+
+class Way:
+    """An index to look into: the statement's name, its own parameters, and whether it leads to
+    nothing but what matches. `few`: to a set that has to be small."""
+
+    __slots__ = ("few", "name", "params", "precise")
+
+    def __init__(self, name: str, *params: Any, precise: bool = False, few: bool = False) -> None:
+        self.name = name
+        self.params = params
+        self.precise = precise
+        self.few = few
+
+
+class Finding:
+    _dialect: Dialect
+    _sql: Mapping[str, str]
+
+    @reading
+    def find(
+        self,
+        which: JobFilter,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: datetime | None = None,
+    ) -> Operation[Page]:
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} jobs, not {limit}")
+        if cursor is not None and not is_id(cursor):
+            raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+        which = yield from self._completed(which)
+        if not _can_match(which):
+            return Page([], None)
+        page = Page([], cursor or NEWEST)
+        for _ in range(TRIES):
+            page = yield from self._page(which, page.cursor or NEWEST, limit, now)
+            if page.jobs or page.cursor is None:
+                break
+        return page
+
+    def _page(
+        self, which: JobFilter, start: str, limit: int, now: datetime | None
+    ) -> Operation[Page]:
+        if not has_text(which):
+            rows, last = yield from self._look("find", which, start, SCAN, limit + 1, now)
+            jobs = self._records(rows[:limit])
+            return Page(jobs, jobs[-1].id if len(rows) > limit else last)
+        rows, last = yield from self._look("judge", which, start, SCAN, JUDGED, now)
+        found: list[str] = []
+        for id, input, last_error in rows:
+            if matches_text(which, input, last_error):
+                found.append(str(id))
+                if len(found) == limit:
+                    last = str(id)
+                    break
+        else:
+            last = str(rows[-1][0]) if len(rows) == JUDGED else last
+        if not found:
+            return Page([], last)
+        rows = yield Statement(self._sql["get"], (found,), alone=True)
+        return Page(sorted(self._records(rows), key=_by_id, reverse=True), last)
+
+    @reading
+    def count(
+        self, which: JobFilter, at_most: int, *, now: datetime | None = None
+    ) -> Operation[Counted]:
+        which = yield from self._completed(which)
+        if not _can_match(which):
+            return Counted(0)
+        if has_text(which):
+            rows, last = yield from self._look("judge", which, NEWEST, SCAN, JUDGED, now)
+            found = sum(matches_text(which, input, error) for _, input, error in rows)
+            every = last is None and len(rows) < JUDGED
+            return Counted(min(found, at_most), every and found <= at_most)
+        rows, last = yield from self._look("count", which, NEWEST, SCAN_TO_COUNT, at_most + 1, now)
+        return Counted(min(len(rows), at_most), last is None and len(rows) <= at_most)
+
+    def _look(
+        self, verb: str, which: JobFilter, cursor: str, scan: int, most: int, now: datetime | None
+    ) -> Operation[tuple[list[Row], str | None]]:
+        """What matches, newest first, and the job at which looking ended, if it did early."""
+        way = _way(which)
+        conditions = self._conditions(which, cursor, now)
+        last: str | None = None
+        while True:
+            looked = max(FEW, most) if way.few else most if way.precise else scan
+            rows: Sequence[Row] = yield Statement(
+                self._sql[f"{verb}_{way.name}"],
+                (*conditions, looked, most, *way.params),
+                alone=True,
+            )
+            told = rows[0][0]
+            if not way.few:
+                last = None if told is None else str(told)
+            elif not told:  # these are more than a few
+                way = Way("newest")
+                continue
+            return [row[1:] for row in rows if row[1] is not None], last
+
+    def _completed(self, which: JobFilter) -> Operation[JobFilter]:
+        """The filter with what follows from it: only dead letters have fingerprints, and those of
+        which the beginning is given are looked up, unless there are very many."""
+        if not which.fingerprints:
+            return which
+        states = which.states or (JobState.FAILED,)
+        fingerprints = which.fingerprints
+        if any(len(each) < FINGERPRINT for each in fingerprints):
+            rows = yield Statement(self._sql["failures"], (0, MOST_FINGERPRINTS), alone=True)
+            found = tuple(row[0] for row in rows if row[0].startswith(fingerprints))
+            if len(rows) < MOST_FINGERPRINTS:
+                fingerprints = found or ("-" * FINGERPRINT,)  # which there is none of
+        return structs.replace(which, states=states, fingerprints=fingerprints)
+
+    def _conditions(self, which: JobFilter, cursor: str, now: datetime | None) -> tuple[Any, ...]:
+        """The parameters of `match.conditions`."""
+        types = [each for each in which.types if not each.endswith("*")]
+        return (
+            cursor,
+            [str(state) for state in which.states] or None,
+            which.due,
+            self._dialect.now(now),
+            types if which.types else None,
+            [each[:-1] for each in which.types if each.endswith("*")] or None,
+            list(which.queues) or None,
+            list(which.workers) or None,
+            list(which.keys) or None,
+            list(which.fingerprints) or None,
+            which.created.under,
+            which.created.over,
+            which.finished.under,
+            which.finished.over,
+            input_needles(which) or None,
+            error_needles(which) or None,
+        )
+
+    def _records(self, rows: Iterable[Row]) -> list[JobRecord]:
+        return [to_record(self._dialect, row) for row in rows]
+
+
+def _can_match(which: JobFilter) -> bool:
+    """Whether a filter is not already refuted by itself."""
+    if which.fingerprints and JobState.FAILED not in which.states:
+        return False
+    if which.ids and not any(map(is_id, which.ids)):
+        return False
+    return all(id is None or is_id(id) for id in (which.sequence_id, which.root_id))
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be an id at all; what cannot is simply not found."""
+    try:
+        return str(UUID(text)) == text
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _by_id(job: JobRecord) -> str:
+    return job.id
+
+
+def _way(which: JobFilter) -> Way:
+    """The narrowest index that leads to everything that can match."""
+    states = frozenset(which.states)
+    if which.ids:
+        return _few(ids=[id for id in which.ids if is_id(id)])
+    if which.sequence_id is not None:
+        return _few(sequence=which.sequence_id)
+    if which.root_id is not None:
+        alone = structs.replace(which, root_id=None) == _EVERYTHING
+        return Way("family", which.root_id, precise=alone)
+    if which.keys:
+        return _few(keys=list(which.keys))
+    if which.fingerprints:
+        if all(len(each) == FINGERPRINT for each in which.fingerprints):
+            rest = structs.replace(which, fingerprints=(), states=())
+            return Way("failed", precise=rest == _EVERYTHING)
+        return Way("stopped", precise=False)
+    if states and states <= STOPPED:
+        return Way("stopped", precise=structs.replace(which, states=()) == _EVERYTHING)
+    if states and JobState.COMPLETED not in states:
+        return _few(states=[str(state) for state in which.states])
+    if which.finished.restricts or (states and states <= TERMINAL):
+        return _few(finished=True)
+    return Way("newest", precise=which == _EVERYTHING)
+
+
+def _few(
+    *,
+    ids: list[str] | None = None,
+    sequence: str | None = None,
+    keys: list[str] | None = None,
+    states: list[str] | None = None,
+    finished: bool = False,
+) -> Way:
+    return Way("few", ids, sequence, keys, states, finished, few=True)

@@ -1,0 +1,161 @@
+"""How things stand on the whole: counts, throughput, failures. Nothing here reads a whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import structs
+
+from headway.domain.filtering import has_text, matches_text
+from headway.domain.job import JobState
+from headway.domain.reading import (
+    MAX_PAGE,
+    EndedCount,
+    EndedJob,
+    FailureCount,
+    JobFilter,
+    Tally,
+    group_failures,
+)
+from headway.ports.statement import Operation, Row, Statement, reading
+from headway.stores.sql.dialect import maybe_time
+from headway.stores.sql.finding import NEWEST, Finding
+
+COUNTED = 3_000
+"""Jobs of one state that are counted one by one."""
+COUNTED_PER_SLICE = 150
+FAILURES = 50_000
+"""Dead letters that are counted by fingerprint, from an index alone."""
+FAILURES_LOOKED_AT = 5_000
+"""Dead letters that are looked at to see whether they match."""
+
+_Group = tuple[str, str, JobState, bool]
+"""Queue, type, state, due."""
+
+
+class Surveying(Finding):
+    _sample_size: int
+    """How much of the table is a sample: pages on PostgreSQL, rows on SQLite."""
+
+    @reading
+    def time(self, *, now: datetime | None = None) -> Operation[datetime]:
+        rows = yield Statement(self._sql["time"], (self._dialect.now(now),), alone=True)
+        return self._dialect.time(rows[0][0])
+
+    @reading
+    def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
+        present = self._dialect.now(now)
+        rows: Sequence[Row] = yield Statement(
+            self._sql["sample"], (present, self._sample_size), alone=True
+        )
+        share = rows[0][0] or 1.0
+        sampled = {_group(row[1:]): row[5:] for row in rows if row[1] is not None}
+        if share >= 1:  # it was no sample, but all there is
+            return self._tallies({group: (*found, True) for group, found in sampled.items()})
+        rows = yield Statement(self._sql["tally"], (present, COUNTED), alone=True)
+        counted = {_group(row): (row[4], row[5]) for row in rows}
+        cut = {_part(_group(row)) for row in rows if not row[6]}
+        groups: dict[_Group, tuple[int, Any, bool]] = {}
+        for group in sampled.keys() | counted.keys():
+            count, oldest = counted.get(group, (0, None))
+            exact = group[2] is not JobState.COMPLETED and _part(group) not in cut
+            if not exact and group in sampled:
+                count = max(count, round(sampled[group][0] / share))
+            groups[group] = (count, oldest, exact)
+        return self._tallies(groups)
+
+    def _tallies(self, groups: Mapping[_Group, tuple[int, Any, bool]]) -> list[Tally]:
+        return [
+            Tally(
+                queue=queue,
+                type=type_,
+                state=state,
+                due=due,
+                count=count,
+                exact=exact,
+                oldest=(maybe_time(self._dialect, oldest) if state is JobState.PENDING else None),
+            )
+            for (queue, type_, state, due), (count, oldest, exact) in sorted(groups.items())
+            if count
+        ]
+
+    @reading
+    def ended(self, limit: int) -> Operation[list[EndedJob]]:
+        rows = yield Statement(self._sql["ended"], (limit,), alone=True)
+        time = self._dialect.time
+        return [
+            EndedJob(
+                queue=queue,
+                type=type_,
+                state=JobState(state),
+                run_at=time(run_at),
+                started_at=maybe_time(self._dialect, started_at),
+                finished_at=time(finished_at),
+            )
+            for queue, type_, state, run_at, started_at, finished_at in rows
+        ]
+
+    @reading
+    def throughput(
+        self, slices: int, seconds: float, *, now: datetime | None = None
+    ) -> Operation[list[EndedCount]]:
+        rows = yield Statement(
+            self._sql["throughput"],
+            (self._dialect.now(now), slices, seconds, COUNTED_PER_SLICE),
+            alone=True,
+        )
+        return [
+            EndedCount(
+                slice=number, queue=queue, state=JobState(state), count=count, covered=covered
+            )
+            for number, queue, state, count, covered in rows
+        ]
+
+    @reading
+    def failures(
+        self, which: JobFilter, limit: int, *, now: datetime | None = None
+    ) -> Operation[list[FailureCount]]:
+        if which.states and JobState.FAILED not in which.states:
+            return []
+        which = structs.replace(which, states=(JobState.FAILED,))
+        if has_text(which):
+            rows, last = yield from self._look(
+                "find", which, NEWEST, FAILURES_LOOKED_AT, MAX_PAGE, now
+            )
+            jobs = [
+                job for job in self._records(rows) if matches_text(which, job.input, job.last_error)
+            ]
+            return group_failures(jobs, limit, exact=last is None and len(rows) < MAX_PAGE)
+        if which == JobFilter(states=which.states):
+            statement = Statement(self._sql["failures"], (FAILURES, limit), alone=True)
+        else:
+            conditions = self._conditions(which, NEWEST, now)
+            statement = Statement(
+                self._sql["failures_matching"],
+                (*conditions, FAILURES_LOOKED_AT, limit),
+                alone=True,
+            )
+        rows = yield statement
+        return [
+            FailureCount(
+                fingerprint=fingerprint,
+                count=count,
+                exact=bool(exact),
+                first_at=self._dialect.time(first_at),
+                last_at=self._dialect.time(last_at),
+                sample_id=str(sample_id),
+            )
+            for fingerprint, count, first_at, last_at, sample_id, exact in rows
+        ]
+
+
+def _group(row: Row) -> _Group:
+    return row[0], row[1], JobState(row[2]), bool(row[3])
+
+
+def _part(group: _Group) -> tuple[JobState, str | None]:
+    """What is counted as a whole: pending jobs by queue, others by state."""
+    queue, _, state, _ = group
+    return state, queue if state is JobState.PENDING else None

@@ -1,0 +1,14 @@
+-- Dead letters that match, by fingerprint; of very many, the newest ?17. Last, whether these were all.
+with newest as materialized (
+    select seq from /*headway*/job
+    where state = 'failed' and state in ('blocked', 'failed', 'cancelled') and id < ?1
+    order by id desc limit ?17
+)
+select
+    j.fingerprint, count(*), min(j.finished_at), max(j.finished_at), max(j.id),
+    (select count(*) from newest) < ?17
+from newest cross join /*headway*/job j on j.seq = newest.seq
+where /*match*/
+group by j.fingerprint
+order by count(*) desc, max(j.finished_at) desc
+limit ?18

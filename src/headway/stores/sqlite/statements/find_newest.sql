@@ -1,0 +1,15 @@
+-- All jobs, newest first: of the ?17 that come next those that match, at most ?18. Where fewer do,
+-- each row begins with the last job that was looked at, to go on from; null if that was the last.
+with found as materialized (
+    select /*record*/
+    from (select * from /*headway*/job where id < ?1 order by id desc limit ?17) j
+    where /*match*/
+    order by j.id desc
+    limit ?18
+)
+select
+    case when (select count(*) from found) < ?18 then (
+        select id from /*headway*/job where id < ?1 order by id desc limit 1 offset ?17 - 1
+    ) end,
+    found.*
+from (select 1) left join found

@@ -1,0 +1,1 @@
+select distinct batch from /*headway*/luggage order by batch limit ?1
