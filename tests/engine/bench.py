@@ -39,10 +39,17 @@ class Bench:
         self.notifier: Notifier | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._noticed = False
 
     def observe(self, event: Event) -> None:
         self.events.append(event)
-        self._loop.call_soon_threadsafe(self._changed.set)
+        if not self._noticed:
+            self._noticed = True
+            self._loop.call_soon_threadsafe(self._notice)
+
+    def _notice(self) -> None:
+        self._noticed = False
+        self._changed.set()
 
     async def start(self, *requests: AnyStep) -> list[str]:
         """Store jobs; the ids of those asked for."""

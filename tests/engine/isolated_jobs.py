@@ -15,8 +15,8 @@ from headway.domain.schedule import After
 from headway.engine.codec import JsonCodec
 from headway.engine.context import Job
 from headway.engine.decorators import JobDecorator
-from headway.engine.provenance import current_job
 from headway.engine.registry import Registry
+from headway.ports.running import current_attempt
 
 registry = Registry()
 job = JobDecorator(registry, JsonCodec())
@@ -30,9 +30,9 @@ def pid() -> int:
 @job(isolate=True)
 async def whoami(job: Job[str], greeting: str) -> str:
     await asyncio.sleep(0)
-    running = current_job.get()
+    running = current_attempt.get()
     assert running is not None
-    return f"{greeting} {job.blockers[0]}, {job.attempt} {running.id == job.id}"
+    return f"{greeting} {job.blockers[0]}, {job.attempt} {running.claimed.id == job.id}"
 
 
 @job
@@ -89,3 +89,14 @@ def double(number: int) -> int:
 @job(isolate=True, max_attempts=1)
 def want_a_transaction(job: Job) -> None:
     job.complete()
+
+
+@job(isolate=True)
+def says_how_far(job: Job, until: str) -> str:
+    """Says more than anyone wants to hear, then waits until it is told to end."""
+    for step in range(2_000):
+        job.progress(step / 4_000, f"step {step}")
+    job.progress(0.5, "half way")
+    while not Path(until).exists():
+        time.sleep(0.01)
+    return "done"

@@ -45,13 +45,15 @@ class Shop:
             await self.app.worker(poll_every=0.05).run(drain=True)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
 async def shop(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Shop]:
     match request.param:
         case "memory":
             url = "memory://"
         case "sqlite":
             url = f"sqlite:///{sqlite_path}"
+        case "mongodb":
+            url = request.getfixturevalue("mongo_url")
         case _:
             url = request.getfixturevalue("postgres_url")
     shop = Shop(url)

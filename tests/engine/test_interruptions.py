@@ -80,13 +80,15 @@ class Office:
         return [event.reason for event in self.seen(LeaseLost)]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
 async def office(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Office]:
     match request.param:
         case "memory":
             url = "memory://"
         case "sqlite":
             url = f"sqlite:///{sqlite_path}"
+        case "mongodb":
+            url = request.getfixturevalue("mongo_url")
         case _:
             url = request.getfixturevalue("postgres_url")
     office = Office(url)

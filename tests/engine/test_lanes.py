@@ -36,7 +36,7 @@ def execution(lanes: Lanes, queue: str, number: int = 0, claimed_at: float = 0.0
         has_blockers=False,
         trace=None,
     )
-    return Execution(claimed, None, lanes[queue], claimed_at, 30.0)
+    return Execution(claimed, None, lanes[queue], claimed_at, 30.0, "worker")
 
 
 def make(*queues: WorkQueue, concurrency: int = 10, horizon: float = 0.05) -> Lanes:

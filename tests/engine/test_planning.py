@@ -20,9 +20,12 @@ from headway import (
 )
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import Lease
+from headway.engine.execution import Execution
 from headway.engine.identity import new_id
+from headway.engine.lanes import Lane
 from headway.engine.planning import plan_start, plan_successor, with_stored_blockers
-from headway.engine.provenance import current_job
+from headway.engine.settings import WorkQueue
+from headway.ports.running import current_attempt
 from headway.ports.store import Inserted
 
 app = Headway("memory://")
@@ -125,11 +128,12 @@ def test_ids_are_normalised():
 
 
 def test_what_a_handler_starts_inherits_origin_and_root():
-    token = current_job.set(PARENT)
+    lane = Lane(WorkQueue("default"), 1)
+    token = current_attempt.set(Execution(PARENT, None, lane, 0.0, 0.0, "worker"))
     try:
         plan = plan_start([ship.request().using(blockers=(charge.request(1),))])
     finally:
-        current_job.reset(token)
+        current_attempt.reset(token)
     assert {job.origin_id for job in plan.jobs} == {PARENT.id}
     assert {job.root_id for job in plan.jobs} == {PARENT.root_id}
     assert {job.sequence_id for job in plan.jobs} == {None}

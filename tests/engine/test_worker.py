@@ -27,8 +27,8 @@ from headway.domain.schedule import After
 from headway.engine.context import Job
 from headway.engine.identity import new_id
 from headway.engine.middleware import CallNext
-from headway.engine.provenance import current_job
 from headway.engine.worker import Worker
+from headway.ports.running import current_attempt
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from tests.engine.bench import AT_ONCE, Bench, eventually, types_of
@@ -53,7 +53,9 @@ async def test_a_job_is_run_and_its_output_kept(bench: Bench) -> None:
     assert types_of(bench.events) == [
         "WorkerStarted",
         "AttemptStarted",
+        "AttemptCompleted",
         "JobCompleted",
+        "SequenceCompleted",
         "WorkerStopping",
         "WorkerStopped",
     ]
@@ -82,8 +84,8 @@ async def test_a_blocking_handler_runs_in_a_thread_with_the_context_of_its_job(
     @bench.job
     def whoami() -> str:
         threads.append(threading.current_thread().name)
-        running = current_job.get()
-        return "nobody" if running is None else running.id
+        running = current_attempt.get()
+        return "nobody" if running is None else running.claimed.id
 
     (job_id,) = await bench.start(whoami.request())
     await bench.drain()
@@ -258,7 +260,7 @@ async def test_what_a_handler_sets_in_its_context_does_not_leak_into_other_jobs(
     await bench.start(*(soil.request() for _ in range(5)))
     await bench.drain(concurrency=1)
     assert seen == ["clean"] * 5
-    assert current_job.get() is None
+    assert current_attempt.get() is None
 
 
 async def test_jobs_started_in_a_handler_inherit_origin_and_root(bench: Bench) -> None:

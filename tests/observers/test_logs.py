@@ -9,12 +9,14 @@ import pytest
 
 from headway.domain import events
 from headway.domain.failure import Failure
-from headway.observers.logs import LogObserver, line
+from headway.observers.logs import LogObserver, fields, line
 
-BOOM = Failure("ValueError", "boom", "Traceback …")
+BOOM = Failure("ValueError", "boom", "Traceback …\n")
+JOB = ("1", "x", "a", "1")
+ATTEMPT = (*JOB, "w", 1, 2, None)
 LINES: list[tuple[events.Event, int, str]] = [
     (
-        events.WorkerStarted("w", ("a", "b"), ("x",)),
+        events.WorkerStarted("w", ("a", "b"), ("x",), 5),
         logging.INFO,
         "worker w started: 1 job types from a, b",
     ),
@@ -26,40 +28,98 @@ LINES: list[tuple[events.Event, int, str]] = [
         "worker w: fetcher failed and tries again: OSError: no",
     ),
     (events.WorkerRecovered("w", "fetcher"), logging.INFO, "worker w: fetcher works again"),
-    (events.JobCreated("1", "x", "a", "1"), logging.DEBUG, "x 1 created in queue a"),
     (
-        events.AttemptStarted("1", "x", "a", "w", 1, 0.25),
+        events.StoreFailed("w", "fetcher", "OSError: no"),
+        logging.DEBUG,
+        "worker w: the store failed the fetcher: OSError: no",
+    ),
+    (
+        events.NotifierFailed(None, "OSError: no"),
+        logging.DEBUG,
+        "client: the notifier failed: OSError: no",
+    ),
+    (
+        events.LoopBlocked("w", 0.62, "shop.py:7 in charge", "1", "x"),
+        logging.WARNING,
+        (
+            "worker w: the event loop has been blocked for 0.6 s by x 1, at shop.py:7 in charge; "
+            "await, or declare the handler with `def` or isolate=True"
+        ),
+    ),
+    (
+        events.LoopResumed("w", 2.04, "shop.py:7 in charge", "x"),
+        logging.INFO,
+        "worker w: the event loop goes on after 2.0 s",
+    ),
+    (events.SequenceCreated("1", "x", "a"), logging.DEBUG, "sequence x 1 created"),
+    (
+        events.SequenceCompleted("1", "x", "a", 1.5),
+        logging.DEBUG,
+        "sequence x 1 completed 1.500 s after it was created",
+    ),
+    (events.SequenceFailed("1", "x", "a", None), logging.DEBUG, "sequence x 1 failed"),
+    (events.SequenceCancelled("1", "x", "a"), logging.DEBUG, "sequence x 1 cancelled"),
+    (events.JobCreated(*JOB), logging.DEBUG, "x 1 created in queue a"),
+    (events.JobBlocked(*JOB, 2), logging.DEBUG, "x 1 waits for 2 sequences"),
+    (events.JobUnblocked("1", "x", "a"), logging.DEBUG, "x 1 waits no longer"),
+    (
+        events.AttemptStarted(*ATTEMPT, 0.25),
         logging.DEBUG,
         "x 1 started after waiting 0.250 s",
     ),
+    (events.AttemptCompleted(*ATTEMPT, 0.25), logging.DEBUG, "x 1 ran for 0.250 s"),
     (
-        events.AttemptFailed("1", "x", "a", "w", 1, 0.5, BOOM, 2.0),
+        events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0),
         logging.WARNING,
         "x 1 failed after 0.500 s, to be tried again in 2.0 s: ValueError: boom",
     ),
     (
-        events.AttemptFailed("1", "x", "a", "w", 1, 0.5, BOOM, None),
-        logging.ERROR,
-        "x 1 failed after 0.500 s, dead-lettered: ValueError: boom",
+        events.AttemptFailed(*ATTEMPT, 0.5, BOOM, None),
+        logging.WARNING,
+        "x 1 failed after 0.500 s, not to be tried again: ValueError: boom",
     ),
-    (events.JobCompleted("1", "x", "a", "w", 1, 0.5), logging.DEBUG, "x 1 completed in 0.500 s"),
-    (events.JobRescheduled("1", "x", "a", "w"), logging.DEBUG, "x 1 rescheduled itself"),
-    (events.JobReleased("1", "x", "a", "w"), logging.DEBUG, "x 1 given back"),
+    (events.LeaseRenewed(*JOB, "w", 1), logging.DEBUG, "x 1: its lease was renewed"),
     (
-        events.JobReaped("1", "x", "a", "w", 1, dead=False),
+        events.LeaseLost(*JOB, "w", 1, "lease_expired"),
+        logging.WARNING,
+        "x 1 no longer ours: lease expired",
+    ),
+    (
+        events.TakenByAnotherWorker(*JOB, "w", 1, "taken_by_another_worker"),
+        logging.WARNING,
+        "x 1 no longer ours: taken by another worker",
+    ),
+    (
+        events.AlreadyCompleted(*JOB, "w", 1, "already_completed"),
+        logging.WARNING,
+        "x 1 no longer ours: already completed",
+    ),
+    (
+        events.JobCompleted(*JOB, "w", 1, 0.5),
+        logging.DEBUG,
+        "x 1 completed 0.500 s after it was created",
+    ),
+    (
+        events.JobDeadLettered(*JOB, BOOM),
+        logging.ERROR,
+        "x 1 dead-lettered: ValueError: boom",
+    ),
+    (
+        events.JobReaped(*JOB, "w", 1, dead=False),
         logging.WARNING,
         "x 1 lost by w, to be run again",
     ),
     (
-        events.JobReaped("1", "x", "a", None, 1, dead=True),
-        logging.ERROR,
-        "x 1 lost by its worker, dead-lettered",
-    ),
-    (
-        events.LeaseLost("1", "x", "a", "w", "taken_by_another_worker"),
+        events.JobReaped(*JOB, None, 1, dead=True),
         logging.WARNING,
-        "x 1 no longer ours: taken by another worker",
+        "x 1 lost by its worker, not to be run again",
     ),
+    (events.JobRescheduled(*JOB, "w"), logging.DEBUG, "x 1 rescheduled itself"),
+    (events.JobRescheduled(*JOB, None), logging.DEBUG, "x 1 made due now"),
+    (events.JobReleased(*JOB, "w"), logging.DEBUG, "x 1 given back"),
+    (events.JobCancelled(*JOB), logging.DEBUG, "x 1 cancelled"),
+    (events.JobRedriven(*JOB), logging.DEBUG, "x 1 to be run again"),
+    (events.JobsDeleted(2), logging.DEBUG, "2 jobs deleted"),
     (events.JobsPruned("w", 3), logging.DEBUG, "3 finished jobs pruned"),
     (
         events.TypesUnattended(("x", "y")),
@@ -82,3 +142,37 @@ def test_lines(
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (level, text)
     assert line(event) == text
+    for name, value in fields(event).items():
+        assert getattr(record, name) == value
+
+
+def test_the_facts_are_fields_and_the_traceback_is_where_formatters_look(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed = events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0)
+    LogObserver().observe(failed)
+    (record,) = caplog.records
+    assert record.exc_text == "Traceback …"
+    assert fields(failed) == {
+        "event": "AttemptFailed",
+        "job_id": "1",
+        "job_type": "x",
+        "queue": "a",
+        "sequence_id": "1",
+        "worker": "w",
+        "version": 1,
+        "attempt": 2,
+        "seconds": 0.5,
+        "error_type": "ValueError",
+        "error": "boom",
+        "retry_in": 2.0,
+    }
+    assert fields(events.SequenceCreated("1", "x", "a"))["sequence_type"] == "x"
+
+
+def test_without_debug_it_does_not_need_to_hear_of_every_job() -> None:
+    logger = logging.getLogger("quiet")
+    logger.setLevel(logging.INFO)
+    assert not LogObserver(logger).every_job
+    logger.setLevel(logging.DEBUG)
+    assert LogObserver(logger).every_job

@@ -1,16 +1,28 @@
-"""Events as log lines: one readable line each, on the standard logging module."""
+"""Events as log lines: one readable line each, with the facts as fields, on Python's logging."""
 
 from __future__ import annotations
 
 import logging
-from typing import assert_never
+from typing import Any, assert_never
 
 from headway.domain import events
 from headway.domain.events import Event
+from headway.domain.failure import Failure
+
+_SEQUENCES = (
+    events.SequenceCreated,
+    events.SequenceCompleted,
+    events.SequenceFailed,
+    events.SequenceCancelled,
+)
 
 
 class LogObserver:
-    """Writes each event to a logger; what needs someone's attention at WARNING or ERROR."""
+    """Writes each event to a logger; what needs someone's attention at WARNING or ERROR.
+
+    A record has the event's facts as attributes (`job_id`, `job_type`, `worker`, `seconds`, ...)
+    and its name as `event`. Never a payload.
+    """
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("headway")
@@ -21,27 +33,55 @@ class LogObserver:
 
     def observe(self, event: Event) -> None:
         level = level_of(event)
-        if self._logger.isEnabledFor(level):
-            self._logger.log(level, "%s", line(event))
+        logger = self._logger
+        if not logger.isEnabledFor(level):
+            return
+        record = logger.makeRecord(
+            logger.name, level, __file__, 0, line(event), (), None, extra=fields(event)
+        )
+        if isinstance(event, events.AttemptFailed) and event.failure.traceback:
+            record.exc_text = event.failure.traceback.rstrip()
+        logger.handle(record)
 
 
 def level_of(event: Event) -> int:
     match event:
-        case events.AttemptFailed():
-            return logging.ERROR if event.retry_in is None else logging.WARNING
-        case events.JobReaped():
-            return logging.ERROR if event.dead else logging.WARNING
-        case events.WorkerTroubled() | events.LeaseLost() | events.TypesUnattended():
+        case events.JobDeadLettered():
+            return logging.ERROR
+        case (
+            events.AttemptFailed()
+            | events.JobReaped()
+            | events.LeaseLost()
+            | events.LoopBlocked()
+            | events.TypesUnattended()
+            | events.WorkerTroubled()
+        ):
             return logging.WARNING
         case (
-            events.WorkerStarted()
-            | events.WorkerStopping()
-            | events.WorkerStopped()
+            events.LoopResumed()
             | events.WorkerRecovered()
+            | events.WorkerStarted()
+            | events.WorkerStopped()
+            | events.WorkerStopping()
         ):
             return logging.INFO
         case _:
             return logging.DEBUG
+
+
+def fields(event: Event) -> dict[str, Any]:
+    """The event's facts, by the names that log lines use for them."""
+    found: dict[str, Any] = {"event": type(event).__name__}
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, Failure):
+            found["error_type"] = value.type
+            found["error"] = value.message
+        elif name == "type":
+            found["sequence_type" if isinstance(event, _SEQUENCES) else "job_type"] = value
+        elif value is not None:
+            found[name] = value
+    return found
 
 
 def line(event: Event) -> str:
@@ -58,28 +98,66 @@ def line(event: Event) -> str:
             return f"worker {event.worker}: {event.part} failed and tries again: {event.error}"
         case events.WorkerRecovered():
             return f"worker {event.worker}: {event.part} works again"
+        case events.StoreFailed():
+            return f"{_who(event.worker)}: the store failed the {event.part}: {event.error}"
+        case events.NotifierFailed():
+            return f"{_who(event.worker)}: the notifier failed: {event.error}"
+        case events.LoopBlocked():
+            job = f" by {event.type} {event.job_id}" if event.job_id else ""
+            return (
+                f"worker {event.worker}: the event loop has been blocked for "
+                f"{event.seconds:.1f} s{job}, at {event.where}; await, or declare the handler with "
+                "`def` or isolate=True"
+            )
+        case events.LoopResumed():
+            return f"worker {event.worker}: the event loop goes on after {event.seconds:.1f} s"
+        case events.SequenceCreated():
+            return f"{_sequence(event)} created"
+        case events.SequenceCompleted():
+            return f"{_sequence(event)} completed{_after(event.seconds)}"
+        case events.SequenceFailed():
+            return f"{_sequence(event)} failed{_after(event.seconds)}"
+        case events.SequenceCancelled():
+            return f"{_sequence(event)} cancelled"
         case events.JobCreated():
             return f"{_job(event)} created in queue {event.queue}"
+        case events.JobBlocked():
+            return f"{_job(event)} waits for {event.blockers} sequences"
+        case events.JobUnblocked():
+            return f"{_job(event)} waits no longer"
         case events.AttemptStarted():
             return f"{_job(event)} started after waiting {event.waited:.3f} s"
+        case events.AttemptCompleted():
+            return f"{_job(event)} ran for {event.seconds:.3f} s"
         case events.AttemptFailed():
             then = (
-                "dead-lettered"
+                "not to be tried again"
                 if event.retry_in is None
                 else f"to be tried again in {event.retry_in:.1f} s"
             )
             return f"{_job(event)} failed after {event.seconds:.3f} s, {then}: {event.failure}"
-        case events.JobCompleted():
-            return f"{_job(event)} completed in {event.seconds:.3f} s"
-        case events.JobRescheduled():
-            return f"{_job(event)} rescheduled itself"
-        case events.JobReleased():
-            return f"{_job(event)} given back"
-        case events.JobReaped():
-            then = "dead-lettered" if event.dead else "to be run again"
-            return f"{_job(event)} lost by {event.worker or 'its worker'}, {then}"
+        case events.LeaseRenewed():
+            return f"{_job(event)}: its lease was renewed"
         case events.LeaseLost():
             return f"{_job(event)} no longer ours: {event.reason.replace('_', ' ')}"
+        case events.JobCompleted():
+            return f"{_job(event)} completed{_after(event.seconds)}"
+        case events.JobDeadLettered():
+            return f"{_job(event)} dead-lettered: {event.failure}"
+        case events.JobReaped():
+            then = "not to be run again" if event.dead else "to be run again"
+            return f"{_job(event)} lost by {event.worker or 'its worker'}, {then}"
+        case events.JobRescheduled():
+            how = "made due now" if event.worker is None else "rescheduled itself"
+            return f"{_job(event)} {how}"
+        case events.JobReleased():
+            return f"{_job(event)} given back"
+        case events.JobCancelled():
+            return f"{_job(event)} cancelled"
+        case events.JobRedriven():
+            return f"{_job(event)} to be run again"
+        case events.JobsDeleted():
+            return f"{event.count} jobs deleted"
         case events.JobsPruned():
             return f"{event.count} finished jobs pruned"
         case events.TypesUnattended():
@@ -90,12 +168,36 @@ def line(event: Event) -> str:
 
 def _job(
     event: events.JobCreated
+    | events.JobBlocked
+    | events.JobUnblocked
     | events.AttemptStarted
+    | events.AttemptCompleted
     | events.AttemptFailed
+    | events.LeaseRenewed
+    | events.LeaseLost
     | events.JobCompleted
+    | events.JobDeadLettered
+    | events.JobReaped
     | events.JobRescheduled
     | events.JobReleased
-    | events.JobReaped
-    | events.LeaseLost,
+    | events.JobCancelled
+    | events.JobRedriven,
 ) -> str:
     return f"{event.type} {event.job_id}"
+
+
+def _sequence(
+    event: events.SequenceCreated
+    | events.SequenceCompleted
+    | events.SequenceFailed
+    | events.SequenceCancelled,
+) -> str:
+    return f"sequence {event.type} {event.sequence_id}"
+
+
+def _who(worker: str | None) -> str:
+    return "client" if worker is None else f"worker {worker}"
+
+
+def _after(seconds: float | None) -> str:
+    return "" if seconds is None else f" {seconds:.3f} s after it was created"

@@ -1,0 +1,320 @@
+"""What happened, counted: the numbers behind both metrics exporters. Adding one costs next to
+nothing; exporters read them when they are asked for them."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from headway.domain import events
+from headway.domain.events import Event
+
+Labels = tuple[str, ...]
+Measure = Callable[[str, float, str, str, str | None], None]
+"""Takes a duration: which one, its seconds, job or sequence type, queue, and what failed."""
+
+MOST_STOPPED = 100
+"""Workers that have stopped and are still remembered, so that their gauges show a zero."""
+WAIT, RUN, JOB, SEQUENCE = "wait", "run", "job", "sequence"
+
+
+class Counter(msgspec.Struct, frozen=True):
+    name: str
+    """As OpenTelemetry spells it, without the prefix."""
+    plural: str
+    """As Prometheus does, without the prefix and `_total`."""
+    says: str
+    labels: Labels = ("type", "queue")
+
+
+BY_JOB: dict[type[Any], Counter] = {
+    events.SequenceCreated: Counter("sequence.created", "sequences_created", "Sequences started"),
+    events.SequenceCompleted: Counter(
+        "sequence.completed", "sequences_completed", "Sequences that ended well"
+    ),
+    events.SequenceFailed: Counter(
+        "sequence.failed", "sequences_failed", "Sequences that ended in a dead letter"
+    ),
+    events.SequenceCancelled: Counter(
+        "sequence.cancelled", "sequences_cancelled", "Sequences that somebody cancelled"
+    ),
+    events.JobCreated: Counter("job.created", "jobs_created", "Jobs stored"),
+    events.JobBlocked: Counter("job.blocked", "jobs_blocked", "Jobs stored that wait for others"),
+    events.JobUnblocked: Counter("job.unblocked", "jobs_unblocked", "Jobs that wait no longer"),
+    events.AttemptStarted: Counter(
+        "job.attempt.started", "attempts_started", "Executions that began"
+    ),
+    events.AttemptCompleted: Counter(
+        "job.attempt.completed", "attempts_completed", "Executions that succeeded"
+    ),
+    events.AttemptFailed: Counter(
+        "job.attempt.failed", "attempts_failed", "Executions that failed"
+    ),
+    events.LeaseRenewed: Counter(
+        "job.attempt.lease_renewed", "leases_renewed", "Leases that were renewed"
+    ),
+    events.TakenByAnotherWorker: Counter(
+        "job.attempt.taken_by_another_worker",
+        "attempts_taken_by_another_worker",
+        "Executions whose job another worker holds by now",
+    ),
+    events.AlreadyCompleted: Counter(
+        "job.attempt.already_completed",
+        "attempts_already_completed",
+        "Executions whose job somebody else completed",
+    ),
+    events.JobCompleted: Counter("job.completed", "jobs_completed", "Jobs that are done"),
+    events.JobDeadLettered: Counter(
+        "job.dead_lettered", "jobs_dead_lettered", "Jobs that failed for good"
+    ),
+    events.JobReaped: Counter(
+        "job.reaped", "jobs_reaped", "Jobs whose worker let its lease expire"
+    ),
+    events.JobRescheduled: Counter(
+        "job.rescheduled", "jobs_rescheduled", "Jobs that are to run at another time"
+    ),
+    events.JobReleased: Counter("job.released", "jobs_released", "Jobs given back unfinished"),
+    events.JobCancelled: Counter("job.cancelled", "jobs_cancelled", "Jobs that somebody cancelled"),
+    events.JobRedriven: Counter(
+        "job.redriven", "jobs_redriven", "Failed or cancelled jobs to be run again"
+    ),
+}
+LEASE_EXPIRED = Counter(
+    "job.attempt.lease_expired", "attempts_lease_expired", "Executions whose lease ran out"
+)
+LEASE_LOST = Counter(
+    "job.attempt.lease_lost",
+    "attempts_lease_lost",
+    "Executions that lost their job for another reason",
+    ("type", "queue", "reason"),
+)
+WORKER_STARTED = Counter("worker.started", "workers_started", "Workers started", ())
+WORKER_STOPPING = Counter("worker.stopping", "workers_stopping", "Workers told to stop", ())
+WORKER_STOPPED = Counter("worker.stopped", "workers_stopped", "Workers stopped", ())
+WORKER_ERROR = Counter("worker.error", "worker_errors", "Troubles of workers", ("part",))
+STORE_ERROR = Counter("store.error", "store_errors", "Calls that the store failed", ("part",))
+NOTIFIER_ERROR = Counter("notifier.error", "notifier_errors", "Failures of the notifier", ())
+LOOP_BLOCKED = Counter(
+    "worker.loop_blocked",
+    "loop_blocked",
+    "Times that a handler blocked the event loop",
+    ("type", "where"),
+)
+LOOP_BLOCKED_TIME = Counter(
+    "worker.loop_blocked.time",
+    "loop_blocked_seconds",
+    "Seconds for which the event loop was blocked",
+    ("type", "where"),
+)
+JOBS_PRUNED = Counter("job.pruned", "jobs_pruned", "Finished jobs that were pruned", ())
+JOBS_DELETED = Counter("job.deleted", "jobs_deleted", "Jobs that somebody deleted", ())
+
+COUNTERS = (
+    *BY_JOB.values(),
+    LEASE_EXPIRED,
+    LEASE_LOST,
+    WORKER_STARTED,
+    WORKER_STOPPING,
+    WORKER_STOPPED,
+    WORKER_ERROR,
+    STORE_ERROR,
+    NOTIFIER_ERROR,
+    LOOP_BLOCKED,
+    LOOP_BLOCKED_TIME,
+    JOBS_PRUNED,
+    JOBS_DELETED,
+)
+
+
+class Counting:
+    """Counts events, from any thread. `measure` is handed every duration, under the lock."""
+
+    def __init__(self, measure: Measure) -> None:
+        self._lock = threading.Lock()
+        self._measure = measure
+        self._counts: dict[str, defaultdict[Labels, float]] = {
+            each.name: defaultdict(int) for each in COUNTERS
+        }
+        self._started, self._completed, self._done, self._ended = (
+            self._counts[BY_JOB[kind].name]
+            for kind in (
+                events.AttemptStarted,
+                events.AttemptCompleted,
+                events.JobCompleted,
+                events.SequenceCompleted,
+            )
+        )
+        self._workers: dict[str, _Worker] = {}
+        self._hear: dict[type[Any], Callable[[Any], None]] = {
+            kind: partial(_count_one, self._counts[each.name]) for kind, each in BY_JOB.items()
+        }
+        self._hear |= {
+            events.AttemptStarted: self._attempt_started,
+            events.AttemptCompleted: self._attempt_completed,
+            events.AttemptFailed: self._attempt_failed,
+            events.JobReleased: self._given_up,
+            events.JobRescheduled: self._given_up,
+            events.TakenByAnotherWorker: self._given_up,
+            events.AlreadyCompleted: self._given_up,
+            events.LeaseLost: self._lease_lost,
+            events.JobCompleted: self._job_completed,
+            events.SequenceCompleted: self._sequence_completed,
+            events.WorkerStarted: self._worker_started,
+            events.WorkerStopping: self._worker_stopping,
+            events.WorkerStopped: self._worker_stopped,
+            events.WorkerTroubled: self._worker_troubled,
+            events.StoreFailed: self._store_failed,
+            events.NotifierFailed: self._notifier_failed,
+            events.LoopBlocked: self._loop_blocked,
+            events.LoopResumed: self._loop_resumed,
+            events.JobsPruned: self._jobs_pruned,
+            events.JobsDeleted: self._jobs_deleted,
+        }
+
+    def observe(self, event: Event) -> None:
+        hear = self._hear.get(event.__class__)
+        if hear is not None:
+            with self._lock:
+                hear(event)
+
+    def observe_all(self, told: Sequence[Event]) -> None:
+        find = self._hear.get
+        with self._lock:
+            for event in told:
+                hear = find(event.__class__)
+                if hear is not None:
+                    hear(event)
+
+    def counts(self, counter: Counter) -> dict[Labels, float]:
+        """How often, by the values of the counter's labels."""
+        with self._lock:
+            return dict(self._counts[counter.name])
+
+    def processing(self) -> dict[str, int]:
+        """Executions that run now, by job type; with a 0 for types that none runs of."""
+        with self._lock:
+            found = dict.fromkeys(
+                (type for each in self._workers.values() for type in each.types), 0
+            )
+            for worker in self._workers.values():
+                for type in worker.running.values():
+                    found[type] = found.get(type, 0) + 1
+            return found
+
+    def idle(self) -> dict[str, int]:
+        """Free slots of workers that could take a job of this type."""
+        with self._lock:
+            found: dict[str, int] = {}
+            for worker in self._workers.values():
+                free = max(worker.concurrency - len(worker.running), 0) if worker.works else 0
+                for type in worker.types:
+                    found[type] = found.get(type, 0) + free
+            return found
+
+    def _attempt_started(self, event: events.AttemptStarted) -> None:
+        self._started[event.type, event.queue] += 1
+        worker = self._workers.get(event.worker)
+        if worker is None:
+            worker = self._workers[event.worker] = _Worker((event.type,), 0)
+        worker.running[event.job_id] = event.type
+        self._measure(WAIT, event.waited, event.type, event.queue, None)
+
+    def _attempt_completed(self, event: events.AttemptCompleted) -> None:
+        self._completed[event.type, event.queue] += 1
+        worker = self._workers.get(event.worker)
+        if worker is not None:
+            worker.running.pop(event.job_id, None)
+        self._measure(RUN, event.seconds, event.type, event.queue, None)
+
+    def _attempt_failed(self, event: events.AttemptFailed) -> None:
+        self._given_up(event)
+        self._measure(RUN, event.seconds, event.type, event.queue, event.failure.type)
+
+    def _given_up(self, event: Any) -> None:
+        """Perhaps before it was started."""
+        counter = BY_JOB.get(event.__class__)
+        if counter is not None:
+            self._counts[counter.name][event.type, event.queue] += 1
+        worker = self._workers.get(event.worker)
+        if worker is not None:
+            worker.running.pop(event.job_id, None)
+
+    def _lease_lost(self, event: events.LeaseLost) -> None:
+        self._given_up(event)
+        if event.reason == "lease_expired":
+            self._count(LEASE_EXPIRED, (event.type, event.queue))
+        else:
+            self._count(LEASE_LOST, (event.type, event.queue, event.reason))
+
+    def _job_completed(self, event: events.JobCompleted) -> None:
+        self._done[event.type, event.queue] += 1
+        if event.seconds is not None:
+            self._measure(JOB, event.seconds, event.type, event.queue, None)
+
+    def _sequence_completed(self, event: events.SequenceCompleted) -> None:
+        self._ended[event.type, event.queue] += 1
+        if event.seconds is not None:
+            self._measure(SEQUENCE, event.seconds, event.type, event.queue, None)
+
+    def _worker_started(self, event: events.WorkerStarted) -> None:
+        self._workers[event.worker] = _Worker(event.types, event.concurrency)
+        self._count(WORKER_STARTED, ())
+
+    def _worker_stopping(self, event: events.WorkerStopping) -> None:
+        worker = self._workers.get(event.worker)
+        if worker is not None:
+            worker.works = False
+        self._count(WORKER_STOPPING, ())
+
+    def _worker_stopped(self, event: events.WorkerStopped) -> None:
+        worker = self._workers.get(event.worker)
+        if worker is not None:
+            worker.running.clear()
+        stopped = [id for id, each in self._workers.items() if not each.works]
+        for id in stopped[:-MOST_STOPPED]:
+            del self._workers[id]
+        self._count(WORKER_STOPPED, ())
+
+    def _worker_troubled(self, event: events.WorkerTroubled) -> None:
+        self._count(WORKER_ERROR, (event.part,))
+
+    def _store_failed(self, event: events.StoreFailed) -> None:
+        self._count(STORE_ERROR, (event.part,))
+
+    def _notifier_failed(self, _: events.NotifierFailed) -> None:
+        self._count(NOTIFIER_ERROR, ())
+
+    def _loop_blocked(self, event: events.LoopBlocked) -> None:
+        self._count(LOOP_BLOCKED, (event.type or "", event.where))
+
+    def _loop_resumed(self, event: events.LoopResumed) -> None:
+        self._count(LOOP_BLOCKED_TIME, (event.type or "", event.where), event.seconds)
+
+    def _jobs_pruned(self, event: events.JobsPruned) -> None:
+        self._count(JOBS_PRUNED, (), event.count)
+
+    def _jobs_deleted(self, event: events.JobsDeleted) -> None:
+        self._count(JOBS_DELETED, (), event.count)
+
+    def _count(self, counter: Counter, labels: Labels, much: float = 1) -> None:
+        self._counts[counter.name][labels] += much
+
+
+def _count_one(counts: defaultdict[Labels, float], event: Any) -> None:
+    counts[event.type, event.queue] += 1
+
+
+class _Worker:
+    __slots__ = ("concurrency", "running", "types", "works")
+
+    def __init__(self, types: tuple[str, ...], concurrency: int) -> None:
+        self.types = types
+        self.concurrency = concurrency
+        self.running: dict[str, str] = {}
+        """The types of the jobs that it runs, by id; it holds a job once at a time."""
+        self.works = True

@@ -1,0 +1,104 @@
+"""What waits and what runs, asked of the store when somebody collects it, at a bounded price."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+import msgspec
+
+from headway.domain.job import JobState
+from headway.domain.reading import EndedCount, Tally, WorkerRecord
+from headway.ports.statement import Operation, reading
+from headway.ports.store import Operations, Store
+
+FRESH_FOR = 5.0
+"""Seconds for which an answer is given again, however often one asks."""
+PATIENCE = 3.0
+"""Seconds that a store's answer is waited for."""
+SLICES, SLICE = 12, 5.0
+"""Over which throughput is taken: a minute."""
+ALIVE_FOR = timedelta(seconds=20)
+"""How long after its last sign a worker is counted as living."""
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    """By the store's clock."""
+    tallies: list[Tally]
+    per_second: dict[str, float]
+    """Jobs completed in the last minute, by queue."""
+    paused: frozenset[str]
+    workers: int
+
+    def oldest_waiting(self) -> dict[tuple[str, str], float]:
+        """Seconds that the longest due pending job has waited, by type and queue."""
+        return {
+            (each.type, each.queue): max((self.at - each.oldest).total_seconds(), 0.0)
+            for each in self.tallies
+            if each.state is JobState.PENDING and each.due and each.oldest is not None
+        }
+
+
+class Surveyor:
+    """Asks a store, from any thread. A store that is away holds nobody up for long."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._asking: threading.Thread | None = None
+        self._found: Survey | None = None
+        self._found_at = float("-inf")
+
+    def survey(self) -> Survey | None:
+        """How things are; None if the store does not say."""
+        with self._lock:
+            if time.monotonic() - self._found_at < FRESH_FOR:
+                return self._found
+            asking = self._asking
+            if asking is None or not asking.is_alive():
+                asking = self._asking = threading.Thread(
+                    target=self._ask, name="headway-survey", daemon=True
+                )
+                asking.start()
+        asking.join(PATIENCE)
+        return None if asking.is_alive() else self._found
+
+    def _ask(self) -> None:
+        try:
+            found = self._store.run_sync(look, self._store)
+        except Exception:
+            found = None
+        self._found = found
+        if found is not None:
+            self._found_at = time.monotonic()
+
+
+@reading
+def look(store: Operations) -> Operation[Survey]:
+    now = yield from store.time()
+    tallies = yield from store.tally(now=now)
+    ended = yield from store.throughput(SLICES, SLICE, now=now)
+    queues = yield from store.managed_queues()
+    workers = yield from store.workers()
+    return Survey(
+        at=now,
+        tallies=tallies,
+        per_second=_speeds(ended),
+        paused=frozenset(queue.name for queue in queues if queue.paused_at is not None),
+        workers=sum(_lives(worker, now) for worker in workers),
+    )
+
+
+def _speeds(ended: list[EndedCount]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for each in ended:
+        if each.state is JobState.COMPLETED and each.covered > 0:
+            found[each.queue] += each.count / each.covered / SLICES
+    return dict(found)
+
+
+def _lives(worker: WorkerRecord, now: datetime) -> bool:
+    return worker.seen_at > now - ALIVE_FOR

@@ -1,0 +1,158 @@
+"""Whether a worker lives and works, and its endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from headway.domain import events
+from headway.domain.health import Health
+from headway.engine.observing import Observers
+from headway.engine.watching import LoopWatch, find_place
+from headway.observers.endpoint import Endpoint
+from tests.observers.office import Office
+from tests.observers.processes import get
+
+
+async def test_a_worker_is_ready_while_it_works() -> None:
+    office = Office("memory://")
+    async with office.app:
+        worker = office.worker()
+        assert worker.health == Health(
+            live=True, ready=False, problems=("the worker does not run",)
+        )
+        await worker.start()
+        assert worker.health == Health(live=True, ready=True)
+        worker.request_stop()
+        assert worker.health.problems == ("the worker is stopping",)
+        await worker.stop()
+        assert not worker.health.ready
+
+
+async def test_a_store_that_fails_makes_it_unready_and_that_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    office = Office("memory://")
+    store = office.app.store
+    async with office.app, office.working(poll_every=0.05) as worker:
+        claim = store.claim
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError("gone")
+
+        monkeypatch.setattr(store, "claim", fail)
+        await office.until(events.StoreFailed, 2, part="fetcher")
+        health = worker.health
+        assert (health.live, health.ready) == (True, False)
+        assert "the fetcher has failed" in health.problems[0]
+        assert len(office.seen(events.WorkerTroubled, part="fetcher")) == 1
+        monkeypatch.setattr(store, "claim", claim)
+        await office.until(events.WorkerRecovered, part="fetcher")
+        assert worker.health.ready
+
+
+async def test_a_blocked_loop_makes_it_unready_and_then_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headway.engine.worker.LATE", 0.2)
+    monkeypatch.setattr("headway.engine.worker.STUCK", 0.6)
+    office = Office("memory://")
+    seen: list[Health] = []
+    over = threading.Event()
+
+    @office.app.job
+    async def block() -> None:
+        threading.Thread(target=look).start()
+        over.wait(20)
+
+    def look() -> None:
+        while not seen or seen[-1].live:
+            seen.append(worker.health)
+            time.sleep(0.02)
+        over.set()
+
+    async with office.app as app, office.working() as worker:
+        await app.start(block.request())
+        await office.until(events.LoopResumed)
+        assert worker.health.ready
+    assert seen[0].ready
+    assert (True, False) in [(each.live, each.ready) for each in seen], "not ready comes first"
+    assert "the event loop has been blocked" in seen[-1].problems[0]
+
+
+async def test_the_line_is_the_users_own_even_deep_in_a_library() -> None:
+    office = Office("memory://")
+
+    @office.app.job
+    async def careless() -> None:
+        subprocess.run([sys.executable, "-c", "import time; time.sleep(0.8)"], check=True)
+
+    async with office.app as app, office.working():
+        job = await app.start(careless.request())
+        await office.until(events.LoopResumed)
+    (blocked,) = office.seen(events.LoopBlocked)
+    lines = Path(__file__).read_text().splitlines()
+    number = next(n for n, line in enumerate(lines, 1) if "subprocess.run(" in line)
+    assert blocked.where.startswith(f"{__file__}:{number} in ")
+    assert blocked.where.endswith("careless")
+    assert (blocked.job_id, blocked.type) == (job.id, "careless")
+    (resumed,) = office.seen(events.LoopResumed)
+    assert resumed.seconds >= 0.8
+    assert resumed.where == blocked.where
+
+
+async def test_a_callback_that_blocks_is_named_too() -> None:
+    office = Office("memory://")
+
+    def dawdle() -> None:
+        time.sleep(0.9)
+
+    async with office.app, office.working():
+        asyncio.get_running_loop().call_soon(dawdle)
+        await office.until(events.LoopResumed)
+    (blocked,) = office.seen(events.LoopBlocked)
+    assert blocked.where.startswith(f"{__file__}:")
+    assert blocked.where.endswith("dawdle")
+    assert blocked.job_id is None
+
+
+async def test_an_idle_loop_is_not_blocked() -> None:
+    office = Office("memory://")
+    async with office.app, office.working() as worker:
+        await asyncio.sleep(1.2)
+        assert worker.health.ready
+    assert office.seen(events.LoopBlocked) == []
+    assert find_place(None) is None
+
+
+async def test_without_observers_there_is_no_thread_but_the_lag_is_known() -> None:
+    watch = LoopWatch("w", Observers())
+    assert watch.lag == 0.0
+    watch.start()
+    time.sleep(0.3)  # noqa: ASYNC251
+    assert watch.lag >= 0.19
+    await asyncio.sleep(0)
+    watch.stop()
+    assert watch.lag == 0.0
+    watch.stop()
+
+
+def test_the_endpoint() -> None:
+    health = Health(live=False, ready=False, problems=("it is stuck", "and tired"))
+    endpoint = Endpoint("127.0.0.1", 0, lambda: health)
+    endpoint.stop()
+    endpoint.start()
+    try:
+        url = f"http://127.0.0.1:{endpoint.port}"
+        assert get(f"{url}/livez") == (503, "it is stuck\nand tired\n")
+        assert get(f"{url}/readyz?verbose") == (503, "it is stuck\nand tired\n")
+        assert get(f"{url}/metrics")[0] == 404
+    finally:
+        endpoint.stop()
+    endpoint.stop()

@@ -1,0 +1,190 @@
+"""Prometheus in this process: what is counted, what the store is asked, and at what price."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headway import Headway, Job
+from headway.domain import events
+from headway.observers import surveying
+from headway.observers.counting import COUNTERS
+from headway.observers.prometheus import (
+    ObserverCollector,
+    PrometheusObserver,
+    QueueCollector,
+    exposition,
+)
+from headway.observers.surveying import Surveyor
+from tests.observers.conftest import Office
+
+DOCS = Path(__file__).parents[2] / "docs"
+DASHBOARD = DOCS / "grafana" / "headway.json"
+GUIDE = DOCS / "guides" / "monitoring.md"
+
+
+def samples(text: bytes) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+async def test_what_runs_is_shown_and_gone_when_it_ended() -> None:
+    observer = PrometheusObserver(prefix="shop")
+    office = Office("memory://", [observer])
+    registry = CollectorRegistry()
+    registry.register(observer)
+    async with office.app as app:
+        job = await app.start(office.hold.request(30.0))
+        async with office.working(concurrency=3, grace=0.0):
+            await office.until(events.AttemptStarted)
+            found = samples(generate_latest(registry))
+            assert found["shop_worker_running", "hold"] == 1
+            assert found["shop_worker_idle", "hold"] == 2
+        found = samples(generate_latest(registry))
+        assert found["shop_worker_running", "hold"] == found["shop_worker_idle", "hold"] == 0
+        assert found["shop_jobs_released_total", "default", "hold"] == 1
+        assert (await app.get(job)).state == "pending"
+
+
+async def test_queues_are_asked_of_the_store(office: Office) -> None:
+    """Also what the store alone knows: jobs of types that nobody runs, and other queues."""
+    app = office.app
+    for _ in range(3):
+        await app.start(office.write.request("dear"))
+    await app.start(office.send.request(), blockers=(office.write.request("sir"),))
+    page = exposition(QueueCollector(app.store), ObserverCollector(app.observers))
+    kind, text = await asyncio.to_thread(page)
+    assert kind.startswith("text/plain")
+    found = samples(text)
+    assert found["headway_store_up",] == 1
+    assert found["headway_jobs", "letters", "pending", "write"] == 4
+    assert found["headway_jobs", "default", "blocked", "send"] == 1
+    assert 0 <= found["headway_oldest_waiting_seconds", "letters", "write"] < 60
+    assert ("headway_oldest_waiting_seconds", "default", "send") not in found
+    assert found["headway_workers",] == 0
+
+
+async def test_the_store_is_not_asked_more_often_than_need_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Headway("memory://")
+    asked: list[int] = []
+    look = surveying.look
+
+    def counted(store: Any) -> Any:
+        asked.append(1)
+        return (yield from look(store))
+
+    monkeypatch.setattr(surveying, "look", counted)
+    async with app:
+        surveyor = Surveyor(app.store)
+        found = [await asyncio.to_thread(surveyor.survey) for _ in range(20)]
+    assert len(asked) == 1
+    assert len({id(each) for each in found}) == 1
+
+
+async def test_a_store_that_does_not_answer_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surveying, "PATIENCE", 0.1)
+    answered = threading.Event()
+    app = Headway("memory://")
+    async with app:
+        run_sync = app.store.run_sync
+
+        def late(*arguments: Any) -> Any:
+            answered.wait(20)
+            return run_sync(*arguments)
+
+        monkeypatch.setattr(app.store, "run_sync", late)
+        page = exposition(QueueCollector(app.store))
+        assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 0
+        asking = [each for each in threading.enumerate() if each.name == "headway-survey"]
+        assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 0
+        again = [each for each in threading.enumerate() if each.name == "headway-survey"]
+        assert asking == again, "one question is enough"
+        answered.set()
+        asking[0].join(20)
+        assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 1
+
+
+async def test_a_store_that_is_closed_is_down() -> None:
+    async with Headway("memory://") as app:
+        pass
+    page = exposition(QueueCollector(app.store))
+    assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 0
+
+
+async def test_the_dashboard_asks_only_for_what_there_is() -> None:
+    """Every metric that the Grafana dashboard queries is on the page of a worker that has seen
+    everything, with the labels it asks for."""
+    observer = PrometheusObserver()
+    office = Office("memory://", [observer])
+
+    @office.app.job(max_attempts=1)
+    async def lose(job: Job) -> None:
+        await office.app.cancel(job.id)
+        await asyncio.sleep(30)
+
+    async with office.app as app:
+        await app.start(office.draft.request("dear"))
+        await app.start(office.fail.request())
+        await app.start(lose.request())
+        await app.start(office.send.request(), blockers=(office.write.request("sir"),))
+        async with office.working(lease_for=0.6):
+            await office.until(events.LeaseLost)
+            await office.until(events.SequenceFailed)
+            await office.until(events.SequenceCompleted, 3)
+        for event in (
+            events.JobReaped("1", "write", "letters", "1", "w", 1, dead=False),
+            events.WorkerTroubled("w", "fetcher", "OSError"),
+            events.StoreFailed("w", "fetcher", "OSError"),
+            events.LoopBlocked("w", 1.0, "shop.py:1 in f", "1", "write"),
+            events.LoopResumed("w", 1.0, "shop.py:1 in f", "write"),
+            events.JobRescheduled("1", "write", "letters", "1", "w"),
+            events.LeaseLost("1", "write", "letters", "1", "w", 1, "lease_expired"),
+            events.TakenByAnotherWorker("1", "write", "letters", "1", "w", 1, "taken"),
+        ):
+            observer.observe(event)
+        await app.pause("letters")
+        await app.start(office.write.request("again"))
+        page = exposition(observer, QueueCollector(app.store), ObserverCollector(app.observers))
+        _, text = await asyncio.to_thread(page)
+    labels: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+    ]
+    assert len(queries) >= 12
+    asked = {name for query in queries for name in re.findall(r"headway_\w+", query)}
+    assert asked <= labels.keys(), asked - labels.keys()
+    promised = set(re.findall(r"\bheadway_[a-z_]+\b", GUIDE.read_text()))
+    assert len(promised) > 15
+    assert {n for n in promised if n not in labels and f"{n}_bucket" not in labels} == set()
+    for query in queries:
+        (name, *_) = re.findall(r"headway_\w+", query)
+        for grouped in re.findall(r"by \(([^)]*)\)", query):
+            for label in (each.strip() for each in grouped.split(",")):
+                assert label in labels[name] | {"le", "instance"}, query
+        for matched in re.findall(r"\{([^}]*)\}", query):
+            for label in re.findall(r"(\w+)=", matched):
+                assert label in labels[name] | {"instance"}, query
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            for name in re.findall(r"headway_\w+", variable["query"]["query"]):
+                assert name in labels
+    assert len({counter.plural for counter in COUNTERS}) == len(COUNTERS)
