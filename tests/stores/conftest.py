@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
+from pymongo import AsyncMongoClient
 
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
+from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
 from tests.servers import PostgresServer
+from tests.servers_mongo import MongoReplicaSet
 
 pytest.register_assert_rewrite("headway.testing.conformance")
 
-KINDS = ("memory", "sqlite", "postgres", "second_postgres")
+KINDS = ("memory", "sqlite", "postgres", "second_postgres", "mongodb")
 
 
 class Shelf:
@@ -29,6 +34,7 @@ class Shelf:
         self._file = directory / "migrated.db"
         self._connections: dict[int, psycopg.Connection] = {}
         self._urls: dict[int, str] = {}
+        self._mongodb: list[str] = []
 
     async def sqlite(self, path: Path) -> SqliteStore:
         if not self._file.exists():
@@ -50,6 +56,16 @@ class Shelf:
                 empty = sql.SQL("delete from {}").format(sql.Identifier("headway", table))
                 connection.execute(empty)
         return PostgresStore(self._urls[server.major])
+
+    async def mongodb(self, replica_set: MongoReplicaSet) -> MongoStore:
+        store = MongoStore(replica_set.url("shelf"))
+        if not self._mongodb:
+            self._mongodb = await store.migrate()
+        async with AsyncMongoClient[dict[str, Any]](replica_set.url("shelf")) as client:
+            database = client.get_default_database()
+            names = set(await database.list_collection_names()) - {"headway.migration"}
+            await asyncio.gather(*[database[name].delete_many({}) for name in names])
+        return store
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -76,6 +92,8 @@ async def store(
             found = await shelf.sqlite(tmp_path / "headway.db")
         case "postgres":
             found = await shelf.postgres(request.getfixturevalue("postgres_server"))
+        case "mongodb":
+            found = await shelf.mongodb(request.getfixturevalue("mongo_replica_set"))
         case _:
             found = await shelf.postgres(request.getfixturevalue("second_postgres_server"))
     await found.open()

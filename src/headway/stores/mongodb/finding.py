@@ -1,0 +1,244 @@
+"""`find` and `count`: which index leads to what a filter asks for, and where looking ends.
+
+Every way is bounded. Those that give jobs by id, newest first, look at so many and say where they
+stopped; a small set that no index has by id is looked at as a whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from headway.domain.errors import InvalidName, InvalidOption
+from headway.domain.filtering import error_needles, has_text, input_needles, matches_text
+from headway.domain.insight import Counted
+from headway.domain.job import TERMINAL, JobRecord, JobState
+from headway.domain.names import check_id
+from headway.domain.reading import MAX_PAGE, Age, JobFilter, Page
+from headway.ports.statement import Operation, reading
+from headway.providers.mongodb import Document
+from headway.stores.mongodb.documents import micros, of_members, present, to_record
+from headway.stores.mongodb.reading import Reading
+
+SCAN = 10_000
+"""Jobs looked at for one page."""
+FEW = 5_000
+"""Jobs in a set that is looked at as a whole."""
+SCAN_TO_COUNT = 20_000
+JUDGED = 500
+"""Jobs whose text is judged here for one page, once the database has sorted out most others."""
+
+STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
+"""States with an index by id."""
+
+_EVERYTHING = JobFilter()
+
+
+class Way(msgspec.Struct, frozen=True):
+    """An index to look into: what it is asked for, and whether that is nothing but what matches.
+    `few` are questions for the ids of a set that has to be small, with the index for each."""
+
+    base: Document = {}
+    precise: bool = False
+    few: tuple[tuple[Document, str | None], ...] = ()
+
+
+class Finding(Reading):
+    @reading
+    def find(
+        self,
+        which: JobFilter,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: datetime | None = None,
+    ) -> Operation[Page]:
+        check_page(cursor, limit, "jobs")
+        judged = has_text(which)
+        most = max(limit + 1, JUDGED) if judged else limit + 1
+        documents, last = yield from self._look(which, cursor, SCAN, most, now)
+        jobs = [to_record(document) for document in documents]
+        if not judged:
+            return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else last)
+        found: list[JobRecord] = []
+        for job in jobs:
+            if matches_text(which, job.input, job.last_error):
+                found.append(job)
+                if len(found) == limit:
+                    return Page(found, job.id)
+        return Page(found, jobs[-1].id if len(jobs) == most else last)
+
+    @reading
+    def count(
+        self, which: JobFilter, at_most: int, *, now: datetime | None = None
+    ) -> Operation[Counted]:
+        if has_text(which):
+            most = min(2 * MAX_PAGE, at_most + 1)
+            fields = {"input": 1, "last_error": 1}
+            documents, last = yield from self._look(which, None, SCAN, most, now, fields)
+            found = sum(_fits(which, document) for document in documents)
+            return Counted(min(found, at_most), last is None and len(documents) < most)
+        documents, last = yield from self._look(
+            which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
+        )
+        found = len(documents)
+        return Counted(min(found, at_most), last is None and found <= at_most)
+
+    def _look(
+        self,
+        which: JobFilter,
+        cursor: str | None,
+        scan: int,
+        most: int,
+        now: datetime | None,
+        fields: Document | None = None,
+    ) -> Operation[tuple[list[Document], str | None]]:
+        """What matches, newest first, and the job at which looking ended, if it did early."""
+        way = way_to(which, now)
+        base, precise = way.base, way.precise
+        if way.few:
+            ids = yield from self._few(way)
+            base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
+            scan = scan if ids is None else FEW
+        below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
+        reach: Document = {"$and": [base, below]}
+        looked = most if precise else scan
+        documents: list[Document] = yield self._aggregate(
+            {"$match": reach},
+            {"$sort": {"_id": -1}},
+            {"$limit": looked},
+            {"$match": matching(which, now)},
+            {"$limit": most},
+            {"$project": {"history": 0} if fields is None else fields},
+        )
+        if precise or len(documents) == most:
+            return documents, None
+        rest: list[Document] = yield self._find(
+            reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=looked - 1
+        )
+        return documents, rest[0]["_id"] if rest else None
+
+    def _few(self, way: Way) -> Operation[set[str] | None]:
+        """The ids of a small set; None if it is not small."""
+        ids: set[str] = set()
+        for question, index in way.few:
+            documents = yield self._find(question, {"_id": 1}, limit=FEW + 1, hint=index)
+            ids.update(document["_id"] for document in documents)
+            if len(ids) > FEW:
+                return None
+        return ids
+
+
+def way_to(which: JobFilter, now: datetime | None) -> Way:
+    """The narrowest index that leads to everything that can match."""
+    states = frozenset(which.states)
+    if which.ids:
+        return Way(few=(({"_id": {"$in": list(which.ids)}}, None),))
+    if which.sequence_id is not None:
+        return Way(few=((of_members("sequence_id", which.sequence_id), None),))
+    if which.root_id is not None:
+        alone = structs.replace(which, root_id=None) == _EVERYTHING
+        return Way(of_members("root_id", which.root_id), precise=alone)
+    if which.keys:
+        return Way(few=(({"dedup_key": {"$in": list(which.keys)}}, None),))
+    if which.fingerprints:
+        states = states or frozenset({JobState.FAILED})
+    if states and states <= STOPPED:
+        alone = structs.replace(which, states=()) == _EVERYTHING
+        return Way({"state": _any_of(map(str, sorted(states)))}, precise=alone)
+    if states and JobState.COMPLETED not in states:
+        return Way(few=tuple(({"state": str(state)}, _INDEX[state]) for state in sorted(states)))
+    if which.finished.restricts or (states and states <= TERMINAL):
+        ended = {"state": _any_of(map(str, sorted(states & TERMINAL or TERMINAL)))}
+        finished = _ages("finished_at", which.finished, now)
+        return Way(few=(({"$and": [ended, {"finished_at": {"$gt": 0}}, *finished]}, "finished"),))
+    return Way(precise=which == _EVERYTHING)
+
+
+_INDEX = {
+    JobState.BLOCKED: "stopped",
+    JobState.PENDING: "pending",
+    JobState.RUNNING: "running",
+    JobState.FAILED: "stopped",
+    JobState.CANCELLED: "stopped",
+}
+
+
+def matching(which: JobFilter, now: datetime | None) -> Document:
+    """The filter as MongoDB reads it, but for what must be judged as text."""
+    wanted: list[Document] = [{}]
+    if which.states:
+        wanted.append({"state": _any_of(map(str, which.states))})
+    if which.due is not None:
+        compared = "$lte" if which.due else "$gt"
+        is_due = {"$expr": {compared: ["$run_at", present(now)]}}
+        wanted.append({"$or": [{"state": {"$ne": "pending"}}, is_due]})
+    if which.types:
+        wanted.append(_beginning("type", *_patterns(which.types)))
+    if which.fingerprints:
+        wanted += [{"state": "failed"}, _beginning("fingerprint", (), which.fingerprints)]
+    for field, values in (
+        ("_id", which.ids),
+        ("queue", which.queues),
+        ("worker", which.workers),
+        ("dedup_key", which.keys),
+    ):
+        if values:
+            wanted.append({field: _any_of(values)})
+    for field, id in (("sequence_id", which.sequence_id), ("root_id", which.root_id)):
+        if id is not None:
+            wanted.append(of_members(field, id))
+    wanted += _ages("created_at", which.created, now)
+    wanted += _ages("finished_at", which.finished, now)
+    wanted += [{"input": {"$regex": re.escape(needle)}} for needle in input_needles(which)]
+    if needles := error_needles(which):
+        any_needle = "|".join(map(re.escape, needles))
+        wanted.append({"last_error": {"$regex": any_needle, "$options": "i"}})
+    return {"$and": wanted}
+
+
+def check_page(cursor: str | None, limit: int, what: str) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} {what}, not {limit}")
+    try:
+        fits = cursor is None or check_id(cursor) == cursor
+    except InvalidName:
+        fits = False
+    if not fits:
+        raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+
+
+def _fits(which: JobFilter, document: Document) -> bool:
+    return matches_text(which, document["input"], document.get("last_error"))
+
+
+def _any_of(values: Iterable[str]) -> Any:
+    listed = list(values)
+    return listed[0] if len(listed) == 1 else {"$in": listed}
+
+
+def _patterns(types: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Whole names, and beginnings of names."""
+    whole = [each for each in types if not each.endswith("*")]
+    return whole, [each[:-1] for each in types if each.endswith("*")]
+
+
+def _beginning(field: str, whole: Sequence[str], beginnings: Sequence[str]) -> Document:
+    any_way: list[Document] = [{field: {"$in": list(whole)}}]
+    any_way += [{field: {"$regex": f"^{re.escape(each)}"}} for each in beginnings]
+    return {"$or": any_way}
+
+
+def _ages(field: str, age: Age, now: datetime | None) -> list[Document]:
+    """What happened less than, or at least, so long ago; what never did does not fit."""
+    wanted: list[Document] = [{field: {"$gt": 0}}] if age.restricts else []
+    for compared, seconds in (("$gt", age.under), ("$lte", age.over)):
+        if seconds is not None:
+            since = {"$subtract": [present(now), micros(seconds)]}
+            wanted.append({"$expr": {compared: [f"${field}", since]}})
+    return wanted

@@ -1,0 +1,225 @@
+"""Levers: cancel, redrive, trigger, pause, workers, prune, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.domain.job import JobState
+from headway.domain.lease import Verdict
+from headway.domain.reading import PruneRule, WorkerRecord
+from headway.ports.statement import Operation
+from headway.providers.mongodb import Command, Document, Try, WhichTry
+from headway.stores.mongodb.documents import OPEN, literal, micros, present, sequence_of
+from headway.stores.mongodb.settling import Settling
+
+
+class Managing(Settling):
+    def cancel(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        change = {"state": "cancelled", "finished_at": present(now)}
+        return (yield from self._change(ids, OPEN, change, ["token", "until"], JobState.CANCELLED))
+
+    def redrive(
+        self,
+        ids: Sequence[str],
+        *,
+        input: str | None = None,
+        now: datetime | None = None,
+    ) -> Operation[list[Verdict]]:
+        change: Document = {
+            "state": {"$cond": [{"$gt": ["$waiting", 0]}, "blocked", "pending"]},
+            "run_at": present(now),
+            "attempts": 0,
+            "losses": 0,
+        }
+        if input is not None:
+            change["input"] = literal(input)
+        ended = ["failed", "cancelled"]
+        gone = ["finished_at", "fingerprint"]
+        return (yield from self._change(ids, ended, change, gone, None))
+
+    def trigger(
+        self, ids: Sequence[str], *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        # One that is due already keeps its place.
+        change = {"run_at": {"$min": ["$run_at", present(now)]}}
+        return (yield from self._change(ids, ["pending"], change, [], None))
+
+    def _change(
+        self,
+        ids: Sequence[str],
+        states: list[str],
+        change: Document,
+        gone: list[str],
+        already: JobState | None,
+    ) -> Operation[list[Verdict]]:
+        """Change the jobs that are in one of these states."""
+        if not ids:
+            return []
+        this: Try = yield WhichTry()
+        steps: list[Document] = [{"$set": change | {"mark": this.mark}}]
+        if gone:
+            steps.append({"$unset": gone})
+        distinct = sorted(set(ids))
+        reply = yield self._update(
+            [
+                {
+                    "q": {"_id": {"$in": distinct}, "state": {"$in": states}},
+                    "u": steps,
+                    "multi": True,
+                }
+            ],
+            alone=len(distinct) == 1,
+        )
+        if reply["n"] == len(distinct):
+            return [Verdict.APPLIED] * len(ids)
+        documents = yield self._find(
+            {"_id": {"$in": distinct}}, {"state": 1, "mark": 1}, after=reply.get("operationTime")
+        )
+        found: dict[str, Document] = {document["_id"]: document for document in documents}
+        return [
+            Verdict.NOT_FOUND
+            if id not in found
+            else Verdict.APPLIED
+            if found[id].get("mark") == this.mark
+            else Verdict.ALREADY
+            if found[id]["state"] == already
+            else Verdict.WRONG_STATE
+            for id in ids
+        ]
+
+    def pause(self, queue: str, paused: bool, *, now: datetime | None = None) -> Operation[None]:
+        change: Document = {"$unset": ["paused_at"]}
+        if paused:
+            change = {"$set": {"paused_at": {"$ifNull": ["$paused_at", present(now)]}}}
+        yield self._upsert(self._names.queue, queue, change)
+
+    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+        change = {
+            "host": literal(worker.host),
+            "pid": worker.pid,
+            "queues": literal(list(worker.queues)),
+            "types": literal(list(worker.types)),
+            "concurrency": worker.concurrency,
+            "running": worker.running,
+            "started_at": {"$ifNull": ["$started_at", present(now)]},
+            "seen_at": present(now),
+        }
+        yield self._upsert(self._names.worker, worker.id, {"$set": change})
+
+    def _upsert(self, collection: str, id: str, change: Document) -> Command:
+        return Command(
+            {"update": collection, "updates": [{"q": {"_id": id}, "u": [change], "upsert": True}]},
+            alone=True,
+        )
+
+    def forget_workers(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        unseen_for: float | None = None,
+        now: datetime | None = None,
+    ) -> Operation[int]:
+        gone: list[Document] = [{"_id": {"$in": list(ids)}}]
+        if unseen_for is not None:
+            since = {"$subtract": [present(now), micros(unseen_for)]}
+            gone.append({"$expr": {"$lt": ["$seen_at", since]}})
+        reply = yield Command(
+            {"delete": self._names.worker, "deletes": [{"q": {"$or": gone}, "limit": 0}]},
+            alone=True,
+        )
+        return int(reply["n"])
+
+    def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        if limit <= 0:
+            return 0
+        before = {"$subtract": [present(now), micros(rule.older_than)]}
+        victims = yield self._aggregate(
+            {
+                "$match": {
+                    "state": str(rule.state),
+                    "finished_at": {"$gt": 0},
+                    "continued": {"$ne": True},
+                    "$expr": {"$lt": ["$finished_at", before]},
+                }
+            },
+            {"$sort": {"finished_at": 1}},
+            {
+                "$project": {
+                    "queue": 1,
+                    "began": {"$ifNull": ["$sequence_type", "$type"]},
+                    "sequence_id": {"$ifNull": ["$sequence_id", "$_id"]},
+                }
+            },
+            {
+                "$match": {
+                    "began": _among(rule.types, rule.except_types),
+                    "queue": _among(rule.queues, rule.except_queues),
+                }
+            },
+            {
+                "$lookup": {
+                    "from": self._names.job,
+                    "localField": "sequence_id",
+                    "foreignField": "blockers",
+                    "pipeline": [
+                        {"$match": {"state": {"$in": OPEN}}},
+                        {"$limit": 1},
+                        {"$project": {"_id": 1}},
+                    ],
+                    "as": "waiting",
+                }
+            },
+            {"$match": {"waiting": {"$size": 0}}},
+            {"$limit": limit},
+            {"$project": {"sequence_id": 1}},
+            alone=False,
+        )
+        if not victims:
+            return 0
+        ids = [victim["sequence_id"] for victim in victims]
+        reply = yield self._delete([{"_id": {"$in": ids}}, {"sequence_id": {"$in": ids}}])
+        return int(reply["n"])
+
+    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
+        if not root_ids:
+            return []
+        roots = {"$in": list(root_ids)}
+        which = [{"_id": roots, "root_id": {"$exists": False}}, {"root_id": roots}]
+        documents = yield self._find({"$or": which}, {"_id": 1}, alone=False)
+        gone: list[str] = [document["_id"] for document in documents]
+        if gone:
+            yield self._delete([{"_id": {"$in": gone}}])
+        return gone
+
+    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+        asked = yield self._find({"_id": {"$in": list(ids)}}, {"sequence_id": 1}, alone=False)
+        sequences = {sequence_of(document) for document in asked}
+        last = yield from self._last_jobs(sequences, {"sequence_id": 1, "state": 1}, alone=False)
+        ended = [id for id, document in last.items() if document["state"] not in OPEN]
+        waiting = yield self._find(
+            {"blockers": {"$in": ended}, "state": {"$in": OPEN}}, {"blockers": 1}, alone=False
+        )
+        needed = {blocker for document in waiting for blocker in document["blockers"]}
+        free = {"$in": [id for id in ended if id not in needed]}
+        documents = yield self._find(
+            {"$or": [{"_id": free}, {"sequence_id": free}]}, {"_id": 1}, alone=False
+        )
+        gone: list[str] = [document["_id"] for document in documents]
+        if gone:
+            yield self._delete([{"_id": {"$in": gone}}])
+        return gone
+
+    def _delete(self, which: list[Document]) -> Command:
+        deletes = [{"q": each, "limit": 0} for each in which]
+        return Command({"delete": self._names.job, "deletes": deletes})
+
+
+def _among(names: Sequence[str] | None, but: Sequence[str]) -> Document:
+    among: dict[str, Any] = {"$nin": list(but)}
+    if names is not None:
+        among["$in"] = list(names)
+    return among

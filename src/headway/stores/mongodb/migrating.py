@@ -1,0 +1,120 @@
+"""Collections with indexes, made once. Each step may be repeated, by several at once. MongoDB makes
+the other collections when something is stored in them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from pymongo import IndexModel
+from pymongo.asynchronous.database import AsyncDatabase
+
+from headway.providers.mongodb import Document
+from headway.stores.mongodb.documents import NOW, Collections, moment
+
+KEYS_LIVE = 3_600
+"""Seconds after which a key that nobody uses is forgotten; it only keeps two from using it at
+once."""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    version: int
+    name: str
+    indexes: dict[str, list[IndexModel]]
+
+
+def migrations(names: Collections) -> list[Migration]:
+    """All of them, oldest first."""
+    return [
+        Migration(
+            1,
+            "0001_initial",
+            {
+                names.job: [
+                    # In the order of claims; the type spares reading documents of other types.
+                    _index(
+                        "pending",
+                        {"queue": 1, "priority": -1, "run_at": 1, "_id": 1, "type": 1},
+                        partialFilterExpression={"state": "pending"},
+                    ),
+                    _index(
+                        "running",
+                        {"until": 1, "_id": 1},
+                        partialFilterExpression={"state": "running"},
+                    ),
+                    _index(
+                        "finished",
+                        {"state": 1, "finished_at": 1},
+                        partialFilterExpression={"finished_at": {"$gt": 0}},
+                    ),
+                    # First jobs, and roots, are found by their ids: they do not have these fields.
+                    _index("sequence", {"sequence_id": 1}, sparse=True),
+                    _index("tail", {"tail": 1}, sparse=True, unique=True),
+                    _index(
+                        "root",
+                        {"root_id": 1, "_id": -1},
+                        partialFilterExpression={"root_id": {"$exists": True}},
+                    ),
+                    _index(
+                        "stopped",
+                        {"state": 1, "_id": -1},
+                        partialFilterExpression={
+                            "state": {"$in": ["blocked", "failed", "cancelled"]}
+                        },
+                    ),
+                    _index(
+                        "failures",
+                        {"state": 1, "fingerprint": 1, "_id": -1, "finished_at": 1},
+                        partialFilterExpression={"state": "failed"},
+                    ),
+                    _index("blockers", {"blockers": 1}, sparse=True),
+                    _index(
+                        "dedup",
+                        {"dedup_key": 1, "type": 1},
+                        partialFilterExpression={"dedup_key": {"$exists": True}},
+                    ),
+                ],
+                names.dedup: [_index("used_at", {"used_at": 1}, expireAfterSeconds=KEYS_LIVE)],
+                names.luggage: [_index("batch", {"batch": 1})],
+            },
+        )
+    ]
+
+
+async def applied_migrations(
+    database: AsyncDatabase[Document], names: Collections
+) -> dict[int, datetime]:
+    """Versions that are in place."""
+    found = await database[names.migration].find().to_list()
+    return {document["_id"]: moment(document["applied_at"]) for document in found}
+
+
+async def apply_migrations(database: AsyncDatabase[Document], names: Collections) -> list[str]:
+    """Apply what is missing; the names of the steps applied."""
+    done = await applied_migrations(database, names)
+    applied: list[str] = []
+    for migration in migrations(names):
+        if migration.version in done:
+            continue
+        for collection, indexes in migration.indexes.items():
+            await database[collection].create_indexes(indexes)
+        noted = await database[names.migration].update_one(
+            {"_id": migration.version},
+            [
+                {
+                    "$set": {
+                        "name": {"$ifNull": ["$name", migration.name]},
+                        "applied_at": {"$ifNull": ["$applied_at", NOW]},
+                    }
+                }
+            ],
+            upsert=True,
+        )
+        if noted.upserted_id is not None:  # else another was quicker
+            applied.append(migration.name)
+    return applied
+
+
+def _index(name: str, keys: dict[str, int], **options: Any) -> IndexModel:
+    return IndexModel(list(keys.items()), name=name, **options)

@@ -1,0 +1,188 @@
+"""Jobs that leave for another store, or come from one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from headway.domain.errors import DuplicateJob
+from headway.domain.job import AttemptRecord, JobState
+from headway.domain.moving import Departure, PackedJob
+from headway.ports.statement import Operation
+from headway.providers.mongodb import Command, Document
+from headway.stores.mongodb.documents import (
+    in_parts,
+    literal,
+    present,
+    stamp,
+    to_attempt,
+    to_record,
+)
+from headway.stores.mongodb.notebook import Notebook
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(PackedJob)
+
+
+class Moving(Notebook):
+    def movable(
+        self, states: Sequence[JobState], after: str | None, limit: int
+    ) -> Operation[list[tuple[str, str]]]:
+        # Along the ids: whatever is passed over is passed over once in all.
+        which: Document = {"_id": {"$gt": after or ""}, "state": {"$in": list(map(str, states))}}
+        documents = yield self._find(
+            which, {"root_id": 1}, sort={"_id": 1}, limit=limit, hint="_id_"
+        )
+        return [(each["_id"], each.get("root_id") or each["_id"]) for each in documents]
+
+    def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[PackedJob]]:
+        roots = {"$in": list(root_ids)}
+        documents: list[Document] = yield self._find(
+            {"$or": [{"_id": roots}, {"root_id": roots}]}, {}, sort={"_id": 1}, alone=False
+        )
+        if lock and documents:
+            ids = [document["_id"] for document in documents]
+            yield self._update(
+                [{"q": {"_id": {"$in": ids}}, "u": {"$inc": {"locks": 1}}, "multi": True}]
+            )
+        return [
+            PackedJob(
+                to_record(document),
+                document.get("waiting", 0),
+                tuple(to_attempt(document["_id"], entry) for entry in document.get("history", ())),
+            )
+            for document in documents
+        ]
+
+    def put(self, jobs: Sequence[PackedJob]) -> Operation[None]:
+        taken = yield self._find(
+            {"_id": {"$in": [packed.job.id for packed in jobs]}}, {"_id": 1}, alone=False
+        )
+        if taken:
+            raise DuplicateJob(taken[0]["_id"])
+        last = _last_steps(jobs)
+        for part in in_parts(_document(packed, last) for packed in jobs):
+            yield Command({"insert": self._names.job, "documents": part})
+
+    def pack(self, batch: str, jobs: Sequence[PackedJob]) -> Operation[None]:
+        luggage = [
+            {
+                "_id": {"batch": batch, "job": packed.job.id},
+                "batch": batch,
+                "content": _encoder.encode(packed).decode(),
+            }
+            for packed in jobs
+        ]
+        packed = yield self._find(
+            {"batch": batch}, {"_id": 1}, collection=self._names.luggage, alone=False
+        )
+        if not packed:  # else: by an earlier try whose answer was lost
+            for part in in_parts(luggage, "content"):
+                yield Command({"insert": self._names.luggage, "documents": part})
+
+    def unpack(self, batch: str) -> Operation[list[PackedJob]]:
+        documents = yield self._find(
+            {"batch": batch}, {"content": 1}, collection=self._names.luggage, alone=False
+        )
+        if documents:
+            yield Command(
+                {
+                    "delete": self._names.luggage,
+                    "deletes": [{"q": {"batch": batch}, "limit": 0}],
+                }
+            )
+        return [_decoder.decode(document["content"]) for document in documents]
+
+    def luggage(self, limit: int) -> Operation[list[str]]:
+        batches: list[str] = []
+        while len(batches) < limit:  # hopping through the index
+            documents = yield self._find(
+                {"batch": {"$gt": batches[-1] if batches else ""}},
+                {"batch": 1},
+                sort={"batch": 1},
+                limit=1,
+                collection=self._names.luggage,
+            )
+            if not documents:
+                break
+            batches.append(documents[0]["batch"])
+        return batches
+
+    def depart(
+        self, batch: str, departure: Departure, *, now: datetime | None = None
+    ) -> Operation[Departure]:
+        said = {
+            "departure": {"$ifNull": ["$departure", literal(str(departure))]},
+            "at": {"$ifNull": ["$at", present(now)]},
+        }
+        yield self._upsert(self._names.departure, batch, {"$set": said})
+        documents = yield self._find({"_id": batch}, collection=self._names.departure)
+        return Departure(documents[0]["departure"])
+
+
+def _last_steps(jobs: Iterable[PackedJob]) -> dict[str, int]:
+    """How far each sequence has come; they travel whole."""
+    last: dict[str, int] = {}
+    for packed in jobs:
+        sequence_id = packed.job.sequence_id
+        last[sequence_id] = max(last.get(sequence_id, 0), packed.job.step)
+    return last
+
+
+def _document(packed: PackedJob, last: dict[str, int]) -> Document:
+    job = packed.job
+    document: Document = {
+        "_id": job.id,
+        "type": job.type,
+        "queue": job.queue,
+        "priority": job.priority,
+        "state": str(job.state),
+        "run_at": stamp(job.run_at),
+        "created_at": stamp(job.created_at),
+        "attempts": job.attempts,
+        "losses": job.losses,
+        "max_losses": job.max_losses,
+        "version": job.lease_version,
+        "step": job.step,
+        "input": job.input,
+    }
+    maybe: Document = {
+        "output": job.output,
+        "started_at": None if job.started_at is None else stamp(job.started_at),
+        "finished_at": None if job.finished_at is None else stamp(job.finished_at),
+        "max_attempts": job.max_attempts,
+        "timeout": job.timeout,
+        "last_error": job.last_error,
+        "fingerprint": job.fingerprint,
+        "worker": job.worker,
+        "sequence_id": job.sequence_id if job.sequence_id != job.id else None,
+        "sequence_type": job.sequence_type if job.sequence_type != job.type else None,
+        "root_id": job.root_id if job.root_id != job.id else None,
+        "origin_id": job.origin_id,
+        "awaited": job.awaited or None,
+        "dedup_key": job.dedup_key,
+        "trace": job.trace,
+        "blockers": list(job.blockers) or None,
+        "waiting": packed.waiting if job.blockers else None,
+        "history": [_entry(attempt) for attempt in packed.attempts] or None,
+    }
+    is_last = job.step == last[job.sequence_id]
+    maybe["continued"] = None if is_last else True
+    maybe["tail"] = job.sequence_id if is_last and job.step else None
+    return document | {field: value for field, value in maybe.items() if value is not None}
+
+
+def _entry(attempt: AttemptRecord) -> Document:
+    entry: Document = {
+        "version": attempt.version,
+        "outcome": attempt.outcome,
+        "finished_at": stamp(attempt.finished_at),
+        "error": attempt.error,
+    }
+    if attempt.worker is not None:
+        entry["worker"] = attempt.worker
+    if attempt.started_at is not None:
+        entry["started_at"] = stamp(attempt.started_at)
+    return entry

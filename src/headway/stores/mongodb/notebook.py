@@ -1,0 +1,89 @@
+"""What is said about jobs: by their holders, how far they are; of operators, what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from headway.domain.insight import AuditPage, AuditRecord, Progress
+from headway.domain.reading import ProgressReport, QueueRecord
+from headway.ports.statement import Operation, reading
+from headway.providers.mongodb import Document
+from headway.stores.mongodb.documents import literal, maybe_moment, moment, present
+from headway.stores.mongodb.finding import check_page
+from headway.stores.mongodb.managing import Managing
+from headway.stores.mongodb.settling import holding
+
+
+class Notebook(Managing):
+    def report(
+        self, reports: Sequence[ProgressReport], *, now: datetime | None = None
+    ) -> Operation[None]:
+        changes: list[Document] = []
+        for said in reports:
+            which = holding(said.job_id, said.token, now)
+            newer = {"$lte": [{"$ifNull": ["$progress.at", literal(0)]}, present(now)]}
+            which["$expr"] = {"$and": [which["$expr"], newer]}
+            progress = {
+                "fraction": literal(said.fraction),
+                "note": literal(said.note),
+                "at": present(now),
+            }
+            changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
+        if changes:
+            # One whose holder is completing it in a transaction is past such news.
+            yield self._update(changes, alone=True, at_once=True)
+
+    @reading
+    def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
+        documents = yield self._find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
+        found = {
+            document["_id"]: Progress(
+                fraction=said["fraction"], note=said["note"], at=moment(said["at"])
+            )
+            for document in documents
+            if (said := document.get("progress")) is not None
+        }
+        return [found.get(job_id) for job_id in job_ids]
+
+    @reading
+    def managed_queues(self) -> Operation[list[QueueRecord]]:
+        documents = yield self._find({}, sort={"_id": 1}, collection=self._names.queue)
+        return [
+            QueueRecord(document["_id"], maybe_moment(document.get("paused_at")))
+            for document in documents
+        ]
+
+    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+        said = {
+            "at": present(now),
+            "actor": literal(record.actor),
+            "action": literal(record.action),
+            "target": literal(record.target),
+            "count": literal(record.count),
+            "before": literal(record.before),
+            "after": literal(record.after),
+        }
+        yield self._upsert(self._names.audit, record.id, {"$set": said})
+
+    @reading
+    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+        check_page(cursor, limit, "notes")
+        below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
+        documents = yield self._find(
+            below, sort={"_id": -1}, limit=limit + 1, collection=self._names.audit
+        )
+        records = [
+            AuditRecord(
+                id=document["_id"],
+                at=moment(document["at"]),
+                actor=document["actor"],
+                action=document["action"],
+                target=document["target"],
+                count=document["count"],
+                before=document["before"],
+                after=document["after"],
+            )
+            for document in documents
+        ]
+        return AuditPage(records[:limit], records[limit - 1].id if len(records) > limit else None)

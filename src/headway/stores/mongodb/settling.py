@@ -1,0 +1,447 @@
+"""What becomes of running jobs, each change guarded by its fence in the filter that finds it.
+
+A completion that nobody waits for, and everything that gives a job back, changes one document:
+a batch of them is one command without a transaction. What completes for somebody who waits, or is
+continued, changes several together, and is done in a transaction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.domain.errors import JobNotFound, WrongState
+from headway.domain.job import JobState, NewJob
+from headway.domain.lease import Held, Verdict, check_lease_for
+from headway.domain.lifecycle import judge, judge_lease
+from headway.domain.schedule import After, At
+from headway.domain.settlement import (
+    Complete,
+    Fail,
+    Freed,
+    Lose,
+    Release,
+    Reschedule,
+    Retry,
+    Settled,
+    Settlement,
+)
+from headway.ports.statement import Operation
+from headway.providers.mongodb import Command, Document, Try, WhichTry
+from headway.stores.mongodb.documents import (
+    LARGEST,
+    OPEN,
+    literal,
+    maybe_moment,
+    micros,
+    moment,
+    present,
+    sequence_of,
+    stamp,
+)
+from headway.stores.mongodb.inserting import Inserting
+
+MOST = 200
+"""Completions in one change; each of them looks its output up in a list of so many."""
+KEPT = 100
+"""Failed and lost executions that a job remembers; a document has its limit."""
+
+_GiveBack = Retry | Fail | Release | Reschedule | Lose
+
+
+class Settling(Inserting):
+    """The verbs `extend`, `settle` and `finish`."""
+
+    def extend(
+        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+    ) -> Operation[list[Verdict]]:
+        check_lease_for(lease_for)
+        if not held:
+            return []
+        by_token: dict[str, list[str]] = defaultdict(list)
+        for one in dict.fromkeys(held):
+            by_token[one.token].append(one.job_id)
+        until = {"$add": [present(now), micros(lease_for)]}
+        reply = yield self._update(
+            [
+                {
+                    "q": holding({"$in": sorted(ids)}, token, now),
+                    "u": [{"$set": {"until": until}}],
+                    "multi": True,
+                }
+                for token, ids in by_token.items()
+            ],
+            alone=True,
+        )
+        if reply["n"] == len(set(held)):
+            return [Verdict.APPLIED] * len(held)
+        ids = [one.job_id for one in held]
+        found, at = yield from self._leases(ids, now, after=reply.get("operationTime"))
+        # Who still holds the job has been given the longer lease just now.
+        return [judge_lease(one.token, *_lease(found, one.job_id), at) for one in held]
+
+    def settle(
+        self, settlements: Sequence[Settlement], *, now: datetime | None = None
+    ) -> Operation[Settled]:
+        verdicts: list[Verdict] = []
+        freed: list[Freed] = []
+        for batch in _without_repeats(settlements):
+            answer = yield from self._settle_distinct(batch, now)
+            verdicts += answer.verdicts
+            freed += answer.freed
+        return Settled(verdicts, freed)
+
+    def _settle_distinct(
+        self, settlements: Sequence[Settlement], now: datetime | None
+    ) -> Operation[Settled]:
+        this: Try = yield WhichTry()
+        mark = this.mark
+        plain: list[Complete] = []
+        continued: list[Complete] = []
+        others: list[_GiveBack] = []
+        lost: list[_GiveBack] = []
+        for settlement in settlements:
+            if isinstance(settlement, Lose):
+                lost.append(settlement)
+            elif not isinstance(settlement, Complete):
+                others.append(settlement)
+            elif settlement.successor is None:
+                plain.append(settlement)
+            else:
+                continued.append(settlement)
+        count, after = 0, None
+        if plain or others:
+            changes = [
+                *_completions(plain, now, mark, alone=True),
+                *(_giving_back(change, now, mark) for change in others),
+            ]
+            reply = yield self._update(changes, alone=True)
+            count, after = reply["n"], reply.get("operationTime")
+        if lost:
+            taken, later = yield from self._lose(lost, now, mark)
+            count, after = count + taken, later or after
+        simple = [one.job_id for one in (*plain, *others, *lost)]
+        applied = set(simple)
+        if count < len(simple):
+            # One that has been taken and changed by another since counts as refused.
+            found, at = yield from self._leases(simple, now, after=after)
+            applied = {id for id in simple if found.get(id, {}).get("mark") == mark}
+            continued += [
+                one
+                for one in plain
+                if one.job_id not in applied
+                and judge(one, *_lease(found, one.job_id), at) is Verdict.APPLIED
+            ]
+        freed: list[Freed] = []
+        if continued:
+            freed = yield from self._complete(continued, now, mark, applied)
+        refused = [one.job_id for one in settlements if one.job_id not in applied]
+        if not refused:
+            return Settled([Verdict.APPLIED] * len(settlements), freed)
+        found, at = yield from self._leases(refused, now, after=after)
+        verdicts = [
+            Verdict.APPLIED
+            if one.job_id in applied
+            else _refused(judge(one, *_lease(found, one.job_id), at))
+            for one in settlements
+        ]
+        return Settled(verdicts, freed)
+
+    def _lose(
+        self, lost: Sequence[_GiveBack], now: datetime | None, mark: int
+    ) -> Operation[tuple[int, Any]]:
+        """Take jobs away whose leases ran out; how many, and the operation time. One that its
+        holder is completing in a transaction of its own keeps no other waiting."""
+        changes = [_giving_back(change, now, mark) for change in lost]
+        reply = yield self._update(changes, alone=True, at_once=True)
+        if "blocked" not in reply:
+            return reply["n"], reply.get("operationTime")
+        after = reply.get("operationTime")
+        for change in changes:
+            reply = yield self._update([change], alone=True, at_once=True)
+            after = reply.get("operationTime") or after
+        return 0, after  # not known; whoever asks has to look
+
+    def _complete(
+        self,
+        completions: Sequence[Complete],
+        now: datetime | None,
+        mark: int,
+        applied: set[str],
+    ) -> Operation[list[Freed]]:
+        """Complete jobs that are continued or that somebody may wait for."""
+        changes = _completions(completions, now, mark, alone=False)
+        reply = yield self._update(list(changes))
+        if not reply["n"]:
+            return []
+        rows = yield self._find(
+            {"_id": {"$in": [done.job_id for done in completions]}, "mark": mark},
+            {"sequence_id": 1, "awaited": 1},
+        )
+        applied.update(row["_id"] for row in rows)
+        successors = {
+            done.job_id: done.successor for done in completions if done.successor is not None
+        }
+        return (yield from self._after_completion(rows, successors, now))
+
+    def _after_completion(
+        self, rows: Sequence[Document], successors: dict[str, NewJob], now: datetime | None
+    ) -> Operation[list[Freed]]:
+        """Store what continues, and free what waited; in the transaction that completed."""
+        following: list[NewJob] = []
+        awaited: set[str] = set()
+        ended: list[str] = []
+        for row in rows:
+            successor = successors.get(row["_id"])
+            if successor is not None:
+                following.append(successor)
+                if row.get("awaited"):
+                    awaited.add(successor.id)
+            elif row.get("awaited"):
+                ended.append(sequence_of(row))
+        yield from self._store(following, awaited, now)
+        if not ended:
+            return []
+        return (yield from self._free(ended, now))
+
+    def _free(self, ended: list[str], now: datetime | None) -> Operation[list[Freed]]:
+        """These sequences completed: those that waited wait for fewer, and for none they are
+        pending."""
+        this: Try = yield WhichTry()
+        blockers = {"$in": ended}
+        met = {"$filter": {"input": "$blockers", "cond": {"$in": ["$$this", literal(ended)]}}}
+        free = {"$and": [{"$eq": ["$state", "blocked"]}, {"$lte": ["$waiting", 0]}]}
+        due = {"$max": ["$run_at", present(now)]}
+        yield self._update(
+            [
+                {
+                    "q": {"blockers": blockers, "waiting": {"$gt": 0}},
+                    "u": [
+                        {
+                            "$set": {
+                                "waiting": {"$subtract": ["$waiting", {"$size": met}]},
+                                "mark": this.mark,
+                            }
+                        },
+                        {
+                            "$set": {
+                                "state": {"$cond": [free, "pending", "$state"]},
+                                "run_at": {"$cond": [free, due, "$run_at"]},
+                            }
+                        },
+                    ],
+                    "multi": True,
+                }
+            ]
+        )
+        rows = yield self._find(
+            {"blockers": blockers, "mark": this.mark, "state": "pending"},
+            {"type": 1, "queue": 1, "run_at": 1},
+            sort={"_id": 1},
+        )
+        return [Freed(row["_id"], row["type"], row["queue"], moment(row["run_at"])) for row in rows]
+
+    def finish(
+        self,
+        job_id: str,
+        output: str | None,
+        successor: NewJob | None,
+        *,
+        now: datetime | None = None,
+    ) -> Operation[list[Freed]]:
+        gone = ["token", "until", "waiting", "worker"]
+        change: Document = {
+            "state": "completed",
+            "output": literal(output),
+            "finished_at": present(now),
+        }
+        if successor is not None:
+            change["continued"] = True
+            gone.append("tail")
+        reply = yield self._update(
+            [
+                {
+                    "q": {"_id": job_id, "state": {"$in": OPEN}},
+                    "u": [{"$set": change}, {"$unset": gone}],
+                }
+            ]
+        )
+        rows: list[Document] = yield self._find(
+            {"_id": job_id}, {"sequence_id": 1, "awaited": 1, "state": 1}
+        )
+        if not rows:
+            raise JobNotFound(job_id)
+        if not reply["n"]:
+            wanted = "only a job that has not ended can complete"
+            raise WrongState(job_id, rows[0]["state"], wanted)
+        successors = {} if successor is None else {job_id: successor}
+        return (yield from self._after_completion(rows, successors, now))
+
+    def _leases(
+        self, ids: Sequence[str], now: datetime | None, *, after: Any = None
+    ) -> Operation[tuple[dict[str, Document], datetime]]:
+        """How the jobs are held now, by the store's clock, and who marked them last. `after` what
+        was refused, so that the reason for it shows."""
+        documents: list[Document] = yield self._aggregate(
+            {"$match": {"_id": {"$in": list(ids)}}},
+            {"$project": {"state": 1, "token": 1, "until": 1, "mark": 1, "now": present(now)}},
+            after=after,
+        )
+        at = documents[0]["now"] if documents else 0
+        return {document["_id"]: document for document in documents}, moment(at)
+
+    def _update(
+        self, changes: list[Document], *, alone: bool = False, at_once: bool = False
+    ) -> Command:
+        return Command(
+            {"update": self._names.job, "updates": changes, "ordered": False},
+            alone=alone,
+            at_once=at_once,
+        )
+
+
+def holding(id: Any, token: str, now: datetime | None) -> Document:
+    """The fence: a valid lease, found by its token."""
+    return {"_id": id, "token": token, "$expr": {"$gt": ["$until", present(now)]}}
+
+
+def _completions(
+    completions: Iterable[Complete], now: datetime | None, mark: int, *, alone: bool
+) -> Iterator[Document]:
+    """Changes that complete jobs, one for those of a claim together: the server reads it once.
+    `alone` leaves out those that somebody waits for."""
+    alike: dict[tuple[str, bool], list[Complete]] = defaultdict(list)
+    for done in completions:
+        alike[done.token, done.successor is not None].append(done)
+    for (token, is_continued), group in alike.items():
+        for part in _in_parts(group):
+            which = holding({"$in": [done.job_id for done in part]}, token, now)
+            if alone:
+                which["awaited"] = {"$ne": True}
+            change: Document = {
+                "state": "completed",
+                "output": _output(part),
+                "finished_at": present(now),
+                "mark": mark,
+            }
+            gone = ["token", "until"]
+            if is_continued:
+                change["continued"] = True
+                gone.append("tail")
+            yield {"q": which, "u": [{"$set": change}, {"$unset": gone}], "multi": True}
+
+
+def _output(completions: Sequence[Complete]) -> Document:
+    """The output of the job at hand, as an expression."""
+    outputs = [done.output for done in completions]
+    if len(set(outputs)) == 1:
+        return literal(outputs[0])
+    place = {"$indexOfArray": [literal([done.job_id for done in completions]), "$_id"]}
+    return {"$arrayElemAt": [literal(outputs), place]}
+
+
+def _in_parts(completions: Iterable[Complete]) -> Iterator[list[Complete]]:
+    part: list[Complete] = []
+    size = 0
+    for done in completions:
+        weight = len(done.output or "")
+        if part and (len(part) == MOST or size + weight > LARGEST // 2):
+            yield part
+            part, size = [], 0
+        part.append(done)
+        size += weight
+    if part:
+        yield part
+
+
+def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document:
+    """Everything that may become of a running job except completion."""
+    which = holding(change.job_id, change.token, now)
+    new: Document = {"state": "pending", "mark": mark}
+    match change:
+        case Retry():
+            new["run_at"] = {"$add": [present(now), micros(max(change.delay, 0.0))]}
+            new |= _charged("failed", "attempts", change.error, now)
+        case Fail():
+            new |= _dead(change.fingerprint, now)
+            new |= _charged("failed", "attempts", change.error, now)
+        case Release():
+            pass
+        case Reschedule():
+            new["run_at"] = _due(change.schedule, now)
+        case Lose():
+            which["$expr"] = {"$lte": ["$until", present(now)]}
+            new |= _charged("lost", "losses", change.error, now)
+            new["run_at"] = "$created_at"
+            if change.dead:
+                new |= _dead(change.fingerprint, now)
+    return {"q": which, "u": [{"$set": new}, {"$unset": ["token", "until"]}]}
+
+
+def _dead(fingerprint: str | None, now: datetime | None) -> Document:
+    dead: Document = {"state": "failed", "finished_at": present(now)}
+    if fingerprint is not None:
+        dead["fingerprint"] = literal(fingerprint)
+    return dead
+
+
+def _charged(outcome: str, counter: str, error: str, now: datetime | None) -> Document:
+    entry: Document = {
+        "version": "$version",
+        "outcome": outcome,
+        "worker": "$worker",
+        "started_at": "$started_at",
+        "finished_at": present(now),
+        "error": literal(error),
+    }
+    before: Document = {"$ifNull": ["$history", literal([])]}
+    history = {"$concatArrays": [before, [entry]]}
+    return {
+        counter: {"$add": [f"${counter}", 1]},
+        "last_error": literal(error),
+        "history": {"$slice": [history, -KEPT]},
+    }
+
+
+def _due(schedule: At | After, now: datetime | None) -> Document:
+    match schedule:
+        case At(at):
+            return {"$max": [stamp(at), present(now)]}
+        case After():
+            return {"$add": [present(now), micros(schedule.seconds)]}
+
+
+def _lease(
+    found: dict[str, Document], job_id: str
+) -> tuple[JobState | None, str | None, datetime | None]:
+    """State, token and expiry of a job; all None if there is none."""
+    document = found.get(job_id)
+    if document is None:
+        return None, None, None
+    return (
+        JobState(document["state"]),
+        document.get("token"),
+        maybe_moment(document.get("until")),
+    )
+
+
+def _refused(verdict: Verdict) -> Verdict:
+    """The job changed between the refusal and the question why: somebody else has it."""
+    return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict
+
+
+def _without_repeats(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
+    """Batches in which each job appears once, in order; nearly always the batch itself."""
+    if len({one.job_id for one in settlements}) == len(settlements):
+        return [settlements] if settlements else []
+    batches: list[list[Settlement]] = [[]]
+    seen: set[str] = set()
+    for one in settlements:
+        if one.job_id in seen:
+            batches.append([])
+            seen.clear()
+        batches[-1].append(one)
+        seen.add(one.job_id)
+    return list(batches)

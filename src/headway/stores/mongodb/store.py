@@ -1,0 +1,322 @@
+"""The MongoDB store: clients around the operations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import parse_qsl
+
+import pymongo
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.errors import ConfigurationError as PyMongoConfigurationError
+from pymongo.errors import PyMongoError
+from pymongo.synchronous.client_session import ClientSession
+
+from headway.domain.errors import (
+    ConfigurationError,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreClosed,
+    StoreError,
+    StoreUnreachable,
+)
+from headway.domain.names import check_identifier
+from headway.ports.statement import Operation, only_reads
+from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.mongodb import (
+    Document,
+    Tries,
+    describe,
+    require_transaction,
+    run_command,
+    run_command_sync,
+)
+from headway.stores.mongodb.documents import Collections
+from headway.stores.mongodb.limits import LONGEST, Limits
+from headway.stores.mongodb.migrating import applied_migrations, apply_migrations, migrations
+from headway.stores.mongodb.moving import Moving
+from headway.stores.mongodb.running import (
+    AsyncRunner,
+    BlockingRunner,
+    begin,
+    commit,
+    drive,
+    drive_sync,
+    is_away,
+    is_conflict,
+    is_transient,
+    through_conflicts,
+    through_conflicts_sync,
+)
+from headway.stores.patience import Patience
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SETTINGS: dict[str, Any] = {
+    "appname": "headway",
+    "connectTimeoutMS": 5_000,
+    "heartbeatFrequencyMS": 2_000,
+    "serverSelectionTimeoutMS": 15_000,  # an election takes about ten seconds
+    "socketTimeoutMS": int(LONGEST * 1_000),
+}
+"""Unless the URL says otherwise."""
+WAIT_AT_FIRST = 5.0
+"""Seconds that opening waits for a server before it says that there is none."""
+OLDEST = 17
+"""The wire version of MongoDB 6.0."""
+
+
+class MongoStore(Moving):
+    """Jobs in collections of a MongoDB replica set."""
+
+    capabilities = Capabilities(
+        durable=True, across_processes=True, transactions=True, movable=True
+    )
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "headway",
+        connections: int = 16,
+        patience: Patience | None = None,
+    ) -> None:
+        super().__init__()
+        self._names = Collections(check_identifier("schema name", schema))
+        self.name, self._database = describe(url)
+        self._url = url
+        self._schema = schema
+        self._connections = connections
+        self._patience = patience or Patience()
+        self._limits = Limits()
+        self._client: AsyncMongoClient[Document] | None = None
+        self._blocking: MongoClient[Document] | None = None
+        self._lock = threading.Lock()
+        self._guests: dict[int, list[Callable[[], None]]] = {}
+        """Transactions that `begin` has handed out, and what to call when they commit."""
+
+    def __repr__(self) -> str:
+        return f"<MongoStore {self.name}, schema {self._schema}>"
+
+    async def open(self) -> None:
+        if self._client is not None:
+            return
+        client = self._connect()
+        try:
+            await self._check(client)
+        except BaseException:
+            await client.close()
+            raise
+        self._client = client
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        with self._lock:
+            blocking, self._blocking = self._blocking, None
+        if client is not None:
+            await client.close()
+        if blocking is not None:
+            blocking.close()
+
+    async def migrate(self) -> list[str]:
+        async with self._connected() as client:
+            return await apply_migrations(client[self._database], self._names)
+
+    async def migration_status(self) -> list[MigrationStatus]:
+        async with self._connected() as client:
+            applied = await applied_migrations(client[self._database], self._names)
+        return [
+            MigrationStatus(migration.version, migration.name, applied.get(migration.version))
+            for migration in migrations(self._names)
+        ]
+
+    def migration_script(self) -> str:
+        return ""
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        limit = self._limits.of(operation, args)
+        is_verb = self._is_verb(operation)
+        tries = Tries()
+
+        async def attempt() -> T:
+            if self._client is None:
+                raise StoreClosed(self.name)
+            runner = AsyncRunner(self._client, self._database, is_verb=is_verb)
+            with pymongo.timeout(limit):
+                return await runner.run(operation(*args, **kwargs), tries)
+
+        try:
+            return await self._patience.run(
+                lambda: through_conflicts(attempt, limit or LONGEST), is_transient
+            )
+        except PyMongoError as error:
+            raise self._explained(error) from error
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        limit = self._limits.of(operation, args)
+        is_verb = self._is_verb(operation)
+        tries = Tries()
+
+        def attempt() -> T:
+            runner = BlockingRunner(self._blocking_client(), self._database, is_verb=is_verb)
+            with pymongo.timeout(limit):
+                return runner.run(operation(*args, **kwargs), tries)
+
+        try:
+            return self._patience.run_sync(
+                lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
+            )
+        except PyMongoError as error:
+            raise self._explained(error) from error
+
+    async def run_in(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if not isinstance(tx, AsyncClientSession):
+            return self.run_in_sync(tx, operation, *args, **kwargs)
+        require_transaction(tx)
+        database: Any = tx.client[self._database]
+        tries = Tries()
+
+        async def attempt() -> T:
+            if not tx.in_transaction:  # the last try met another transaction
+                await begin(tx)
+            try:
+                return await drive(
+                    operation(*args, **kwargs),
+                    tries,
+                    lambda command: run_command(database, command, tx),
+                )
+            except PyMongoError as error:
+                if is_first and is_conflict(error):
+                    await tx.abort_transaction()
+                raise
+
+        # Nothing has been done yet in a transaction of our making: it can wait for others by being
+        # begun anew, as if it had come later.
+        is_first = id(tx) in self._guests and tx.operation_time is None
+        return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+
+    def run_in_sync(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if not isinstance(tx, ClientSession):
+            raise ConfigurationError(
+                f"tx= is a {type(tx).__module__}.{type(tx).__qualname__}, which cannot be used "
+                f"with {self.name}; pass a session of pymongo"
+            )
+        require_transaction(tx)
+        database: Any = tx.client[self._database]
+        return drive_sync(
+            operation(*args, **kwargs),
+            Tries(),
+            lambda command: run_command_sync(database, command, tx),
+        )
+
+    def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
+        callbacks = self._guests.get(id(tx))
+        if callbacks is None:
+            return False
+        callbacks.append(callback)
+        return True
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[AsyncClientSession]:
+        if self._client is None:
+            raise StoreClosed(self.name)
+        callbacks: list[Callable[[], None]] = []
+        async with self._client.start_session(causal_consistency=False) as session:
+            self._guests[id(session)] = callbacks
+            try:
+                await begin(session)
+                yield session
+                await commit(session)
+            finally:
+                del self._guests[id(session)]
+        for callback in callbacks:
+            callback()
+
+    def expect(self, queue: str, run_at: datetime | None) -> None:
+        """Every claim looks everywhere."""
+
+    def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
+        return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
+
+    def _connect(self) -> AsyncMongoClient[Document]:
+        try:
+            return AsyncMongoClient(self._url, **self._settings())
+        except (PyMongoConfigurationError, ValueError) as error:
+            reason = _first_line(error)
+            raise ConfigurationError(f"the URL of {self.name} is not right: {reason}") from None
+
+    def _blocking_client(self) -> MongoClient[Document]:
+        with self._lock:
+            if self._client is None:
+                raise StoreClosed(self.name)
+            if self._blocking is None:
+                self._blocking = MongoClient(self._url, **self._settings())
+            return self._blocking
+
+    def _settings(self) -> dict[str, Any]:
+        given = {name.lower() for name, _ in parse_qsl(self._url.partition("?")[2])}
+        settings = {**SETTINGS, "maxPoolSize": self._connections}
+        return {name: value for name, value in settings.items() if name.lower() not in given}
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[AsyncMongoClient[Document]]:
+        """A client for a moment, whether the store is open or not."""
+        if self._client is not None:
+            yield self._client
+            return
+        async with self._connect() as client:
+            try:
+                await self._check_server(client)
+                yield client
+            except PyMongoError as error:
+                raise StoreUnreachable(self.name, _first_line(error)) from None
+
+    async def _check(self, client: AsyncMongoClient[Document]) -> None:
+        try:
+            await self._check_server(client)
+            found = max(await applied_migrations(client[self._database], self._names), default=0)
+        except PyMongoError as error:
+            raise StoreUnreachable(self.name, _first_line(error)) from None
+        needed = migrations(self._names)[-1].version
+        if found == 0:
+            raise SchemaMissing(self.name)
+        if found < needed:
+            raise SchemaOutdated(self.name, found, needed)
+
+    async def _check_server(self, client: AsyncMongoClient[Document]) -> None:
+        with pymongo.timeout(min(WAIT_AT_FIRST, client.options.server_selection_timeout)):
+            hello = await client.admin.command("hello")
+        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+            raise ConfigurationError(
+                f"{self.name} is not a replica set, and only these have transactions; start mongod "
+                "with --replSet rs0 and run rs.initiate() once, a single node is enough"
+            )
+        if hello["maxWireVersion"] < OLDEST:
+            raise ConfigurationError(f"{self.name} is too old; use MongoDB 6.0 or later")
+
+    def _explained(self, error: PyMongoError) -> Exception:
+        if is_away(error):
+            return StoreUnreachable(self.name, _first_line(error))
+        if is_conflict(error):
+            return StoreError(
+                f"{self.name}: others kept changing the same jobs ({_first_line(error)}); "
+                "try it again"
+            )
+        return error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
