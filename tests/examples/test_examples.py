@@ -42,6 +42,27 @@ SAID = {
         "report 4: done on try 1",
         "4 reports in all",
     ],
+    "report": [
+        "the report is blocked until all parts are there",
+        "east   1 orders, 40 EUR",
+        "north  3 orders, 49 EUR",
+        "south  2 orders, 10 EUR",
+        "west   4 orders, 10 EUR",
+        "November: 109 EUR in 4 regions",
+        "the east was asked 2 times, the north once",
+    ],
+    "images": [
+        "one-small.pgm: 16 x 16, 994",
+        "two-small.pgm: 16 x 16, 994",
+        "hang: the execution took longer than its timeout of 0.5 s",
+        "and the worker goes on: 0 jobs run",
+    ],
+    "encrypted": [
+        "stored is a token: True - with a name: False",
+        "a worker with both keys takes it",
+        "Dear Ada, it is only a cold.",
+        "what was encrypted with the new key is read with it alone",
+    ],
 }
 
 INTERLEAVED = {"order": slice(1, 3), "approval": slice(3, 5)}

@@ -5,29 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 from headway.providers.batches import with_literals
-
-
-def describe(dsn: str) -> str:
-    """Where a DSN leads, without its secrets."""
-    try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise ConfigurationError(
-            "the PostgreSQL DSN cannot be read; write postgresql://user:password@host:port/database"
-            " with special characters in user and password percent-encoded"
-        ) from None
-    host, port = parts.get("host") or "localhost", parts.get("port") or "5432"
-    database = parts.get("dbname") or parts.get("user") or "postgres"
-    return f"PostgreSQL database {database!r} at {host}:{port}"
 
 
 class PsycopgAsync:

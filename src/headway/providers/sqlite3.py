@@ -11,6 +11,9 @@ import msgspec
 from headway.domain.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 
+BEGIN = "begin immediate"
+"""A deferred transaction that turns into a write fails at once if another one writes."""
+
 _encoder = msgspec.json.Encoder()
 # Parameters are numbered (?1, ?2, ...), and Python counts those as named ones: by position they
 # are deprecated in 3.12.
@@ -22,17 +25,25 @@ class Sqlite3:
         return isinstance(tx, sqlite3.Connection)
 
     def execute(self, tx: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
-        if not tx.in_transaction:
-            if tx.isolation_level is None:
-                raise ConfigurationError(
-                    "tx= is a sqlite3 connection without an open transaction; "
-                    'execute "begin immediate" on it first'
-                )
-            tx.execute("begin immediate")
+        if must_begin(tx):
+            tx.execute(BEGIN)
         return execute(tx, statement)
 
     def after_commit(self, tx: sqlite3.Connection, callback: Callable[[], None]) -> bool:
         return False
+
+
+def must_begin(connection: Any) -> bool:
+    """Whether no transaction is open yet. Python begins one only before what looks like a write to
+    it. Refuses a connection that commits every statement; it may be an aiosqlite one."""
+    if connection.in_transaction:
+        return False
+    if connection.isolation_level is None or getattr(connection, "autocommit", None) is True:
+        raise ConfigurationError(
+            "tx= is a connection to SQLite without an open transaction; "
+            f'execute "{BEGIN}" on it first, or leave tx out'
+        )
+    return True
 
 
 def execute(connection: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
@@ -41,12 +52,18 @@ def execute(connection: sqlite3.Connection, statement: Statement) -> Sequence[Ro
     rows answers with one: how many rows it changed."""
     cursor = connection.cursor()
     cursor.row_factory = None
+    cursor.execute(statement.sql, parameters(statement))
+    if cursor.description or statement.rows is None:
+        return cursor.fetchall()
+    return ((cursor.rowcount,),)
+
+
+def parameters(statement: Statement) -> dict[str, Any]:
+    """By the names that Python gives to ?1, ?2, ..."""
     params = map(_parameter, statement.params)
     if statement.rows is None:
-        return cursor.execute(statement.sql, dict(zip(_NAMES, params, strict=False))).fetchall()
-    items = _encode(statement.rows)
-    cursor.execute(statement.sql, dict(zip(_NAMES, (items, *params), strict=False)))
-    return cursor.fetchall() if cursor.description else ((cursor.rowcount,),)
+        return dict(zip(_NAMES, params, strict=False))
+    return dict(zip(_NAMES, (_encode(statement.rows), *params), strict=False))
 
 
 def _parameter(value: Any) -> Any:

@@ -1,1 +1,2 @@
-"""Tools for testing: conformance cases for stores, a clock that can be moved."""
+"""Tools for testing: the pytest plugin, a clock that can be moved, and conformance cases for
+stores, notifiers and providers of one's own."""

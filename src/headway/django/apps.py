@@ -1,0 +1,21 @@
+"""What Django does when it is set up: it imports the `jobs` module of every installed app."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+
+from headway.django.framework import is_used
+
+
+class HeadwayConfig(AppConfig):
+    name = "headway.django"
+    label = "headway"
+    verbose_name = "Headway"
+
+    def ready(self) -> None:
+        if is_used():
+            import_module("headway.django.tasks")  # it needs Django's apps
+        autodiscover_modules("jobs")

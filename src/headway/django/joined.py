@@ -1,0 +1,48 @@
+"""A store that runs everything on the connection that Django has in the current thread: in its
+transaction if one is open, else in one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from django.db import connections
+from django.db.transaction import atomic
+
+from headway.domain.errors import ConfigurationError, SchemaMissing
+from headway.ports.statement import Operation
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from headway.stores.sql.joining import Joining as _Base
+else:
+    _Base = object
+
+
+class Joined(_Base):
+    """Mixed into a SQL store, which then needs no connections of its own."""
+
+    using: str
+
+    async def open(self) -> None:
+        """There is nothing to open."""
+
+    async def close(self) -> None:
+        """Nor to close."""
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        connection: Any = connections[self.using]
+        try:
+            if connection.in_atomic_block:
+                return self.run_in_sync(connection, operation, *args, **kwargs)
+            with atomic(using=self.using):
+                return self.run_in_sync(connection, operation, *args, **kwargs)
+        except SchemaMissing as error:
+            raise ConfigurationError(
+                f"Django's database {self.using!r} has no Headway tables; put 'headway.django' "
+                "into INSTALLED_APPS and run `manage.py migrate`"
+            ) from error

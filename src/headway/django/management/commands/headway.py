@@ -1,0 +1,40 @@
+"""`manage.py headway worker`, `manage.py headway jobs list`: the headway command on this project's
+app."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import REMAINDER
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from headway.cli import main
+
+
+class Command(BaseCommand):
+    help = "Runs the headway command on this project's app; `manage.py headway -- --help` lists it."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("arguments", nargs=REMAINDER, help="as in: worker --concurrency 10")
+
+    def handle(self, *args: Any, arguments: list[str], **options: Any) -> None:
+        # Worker processes are started as `python -m headway`, and must find what we find.
+        paths = [path for path in (sys.path[0], os.environ.get("PYTHONPATH")) if path]
+        ours = {"HEADWAY_APP": "headway.django:app", "PYTHONPATH": os.pathsep.join(paths)}
+        before, argv = {name: os.environ.get(name) for name in ours}, sys.argv
+        os.environ.update(ours)
+        sys.argv = ["headway", *(each for each in arguments if each != "--")]
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                raise
+        finally:
+            sys.argv = argv
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value

@@ -1,0 +1,190 @@
+"""The app of a Django project."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import django
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.conf import settings
+from django.db import close_old_connections, connections
+
+from headway.app import Headway, Opening, SyncClient
+from headway.django.database import vendor
+from headway.django.framework import queue_names
+from headway.domain.errors import ConfigurationError
+from headway.domain.news import News
+from headway.domain.request import SequenceReference
+from headway.engine.completion import BlockingCompletion
+from headway.engine.consequences import Consequences
+from headway.engine.handler import Handler, Mode
+from headway.engine.targets import AnyType, Target
+from headway.notifiers.none import NoNotifier
+from headway.notifiers.urls import notifier_from_url
+from headway.ports.notifier import Notifier, Reach
+from headway.ports.store import Store
+
+_log = logging.getLogger("headway")
+_OPTIONS: dict[str, Any] = {
+    "USING": "default",
+    "SCHEMA": "headway",
+    "PREFIX": "headway_",
+    "NOTIFIER": None,
+}
+
+
+def project_app() -> DjangoHeadway:
+    """The app that settings.HEADWAY describes. Sets Django up if nobody has begun to."""
+    if not apps.ready and not getattr(apps, "loading", True):
+        django.setup()
+    return described_app()
+
+
+@cache
+def described_app() -> DjangoHeadway:
+    given: Mapping[str, Any] = getattr(settings, "HEADWAY", {})
+    for name in given:
+        if name not in _OPTIONS:
+            raise ConfigurationError(
+                f"settings.HEADWAY has no option {name!r}; there are {', '.join(_OPTIONS)}"
+            )
+    options: dict[str, Any] = {**_OPTIONS, **given}
+    return DjangoHeadway(
+        options["USING"],
+        schema=options["SCHEMA"],
+        prefix=options["PREFIX"],
+        notifier=options["NOTIFIER"],
+    )
+
+
+class DjangoHeadway(Headway):
+    """Jobs in one of Django's databases.
+
+    `app.sync` works on Django's own connection: in the transaction that is open on it, if one is.
+    Workers have connections of their own, and treat Django's as it does itself around a request.
+    """
+
+    def __init__(
+        self,
+        using: str = "default",
+        *,
+        schema: str = "headway",
+        prefix: str = "headway_",
+        notifier: str | None = None,
+    ) -> None:
+        self.using = using
+        self.schema = schema
+        self.prefix = prefix
+        self._named_notifier = notifier
+        home = importlib.import_module(
+            f"headway.django.{'postgres' if vendor(using) == 'postgresql' else 'sqlite'}"
+        )
+        self._client_store: Store = home.ClientStore(using, schema=schema, prefix=prefix)
+        own: Notifier = home.WorkerNotifier(using, schema=schema)
+        super().__init__(
+            home.WorkerStore(using, schema=schema, prefix=prefix),
+            notifier=notifier_from_url(notifier, schema=schema) if notifier else own,
+            migrate=False,
+            schema=schema,
+            prefix=prefix,
+        )
+        self._own_notifier = own
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            name: _with_fresh_connections(handler) for name, handler in super().handlers().items()
+        }
+
+    def worked_queues(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*super().worked_queues(), *queue_names())))
+
+    def _make_sync(self) -> SyncClient:
+        if self._named_notifier and self.notifier.reach <= Reach.PROCESS:
+            notifier = self.notifier
+        elif self._named_notifier:
+            notifier = notifier_from_url(self._named_notifier, schema=self.schema)
+        else:
+            notifier = _OnConnection(self._client_store, self._own_notifier)
+        return DjangoClient(self, self._client_store, notifier)
+
+
+class DjangoClient(SyncClient):
+    """The verbs without `await`, on Django's connection."""
+
+    def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
+        super().__init__(app, store, notifier, Opening(store), Opening(notifier))
+        self._using = app.using
+        self._needs_loop = not isinstance(notifier, _OnConnection)
+
+    def open(self) -> None:
+        if self._needs_loop:
+            super().open()
+
+    def complete_sequence(
+        self,
+        sequence: Target | SequenceReference[Any],
+        type: AnyType | None = None,
+        *,
+        tx: Any = None,
+    ) -> BlockingCompletion[Any]:
+        tx = self._open_transaction() if tx is None else tx
+        if type is None:
+            return super().complete_sequence(sequence, tx=tx)
+        return super().complete_sequence(sequence, type, tx=tx)
+
+    def _told(self, tx: Any, consequences: Consequences) -> None:
+        super()._told(self._open_transaction() if tx is None else tx, consequences)
+
+    def _open_transaction(self) -> Any:
+        connection: Any = connections[self._using]
+        return connection if connection.in_atomic_block else None
+
+
+class _OnConnection(NoNotifier):
+    """Publishes on Django's connection what the notifier that workers listen to can be told in a
+    statement; where it cannot be, on SQLite, workers look at the file."""
+
+    def __init__(self, store: Store, listened_to: Notifier) -> None:
+        self._store = store
+        self._publish = listened_to.within(store.name)
+
+    def publish_soon(self, news: Sequence[News]) -> None:
+        if self._publish is not None:
+            try:
+                self._store.run_sync(self._publish, news)
+            except Exception:
+                _log.exception("news cannot be published; workers find jobs by polling meanwhile")
+
+
+def _with_fresh_connections(handler: Handler) -> Handler:
+    """Close what is broken or too old before and after, as Django does around a request."""
+    function = handler.function
+    if handler.mode is Mode.THREAD:
+
+        def in_thread(*args: Any, **kwargs: Any) -> Any:
+            close_old_connections()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                close_old_connections()
+
+        return replace(handler, function=in_thread)
+    if handler.mode is Mode.LOOP:
+
+        async def on_loop(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                await _close_elsewhere()
+
+        return replace(handler, function=on_loop)
+    return handler
+
+
+_close_elsewhere: Callable[[], Any] = sync_to_async(close_old_connections)

@@ -1,0 +1,124 @@
+"""Headway's own migrations as operations of Django's, one for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.migrations.operations.base import Operation
+
+from headway.django import app
+from headway.stores.sql.files import Migration, load_migrations
+
+
+class ApplyStep(Operation):
+    """One step of the store's schema, unless `headway migrate` has applied it already. It changes
+    only the database that holds the jobs, and none of Django's models."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def state_forwards(self, app_label: str, state: Any) -> None: ...
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        connection = schema_editor.connection
+        if connection.alias != app.using:
+            return
+        tables = _tables(connection.vendor)
+        for step in tables.steps:
+            if step.version == self.version:
+                _run(schema_editor, tables.before)
+                if schema_editor.collect_sql or not _is_applied(connection, tables, step):
+                    _run(schema_editor, [*tables.split(step.sql), tables.note(step)])
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        connection = schema_editor.connection
+        if connection.alias == app.using and self.version == 1:
+            _run(schema_editor, _tables(connection.vendor).drop(connection))
+
+    def describe(self) -> str:
+        return f"Step {self.version} of Headway's tables"
+
+
+@dataclass(frozen=True)
+class _Postgres:
+    schema: str
+
+    @property
+    def migration(self) -> str:
+        return f'"{self.schema}".migration'
+
+    @property
+    def steps(self) -> list[Migration]:
+        return load_migrations("headway.stores.postgres", f'"{self.schema}".')
+
+    @property
+    def before(self) -> list[str]:
+        from headway.stores.postgres.migrating import prelude  # noqa: PLC0415 - needs psycopg
+
+        return [prelude(self.schema)]
+
+    def split(self, script: str) -> list[str]:
+        return [script]
+
+    def note(self, step: Migration) -> str:
+        return (
+            f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
+        )
+
+    def drop(self, connection: Any) -> list[str]:
+        return [f'drop schema "{self.schema}" cascade']
+
+
+@dataclass(frozen=True)
+class _Sqlite:
+    prefix: str
+
+    @property
+    def migration(self) -> str:
+        return f"{self.prefix}migration"
+
+    @property
+    def steps(self) -> list[Migration]:
+        return load_migrations("headway.stores.sqlite", self.prefix)
+
+    @property
+    def before(self) -> list[str]:
+        from headway.stores.sqlite.store import prelude, split  # noqa: PLC0415
+
+        return split(prelude(self.prefix))
+
+    def split(self, script: str) -> list[str]:
+        from headway.stores.sqlite.store import split  # noqa: PLC0415
+
+        return split(script)
+
+    def note(self, step: Migration) -> str:
+        return (
+            f"insert into {self.migration} (version, name, applied_at) "
+            f"values ({step.version}, '{step.name}', strftime('%s', 'now') * 1000000)"
+        )
+
+    def drop(self, connection: Any) -> list[str]:
+        names: list[str] = connection.introspection.table_names()
+        return [f'drop table "{name}"' for name in names if name.startswith(self.prefix)]
+
+
+def _tables(vendor: str) -> _Postgres | _Sqlite:
+    return _Postgres(app.schema) if vendor == "postgresql" else _Sqlite(app.prefix)
+
+
+def _is_applied(connection: Any, tables: _Postgres | _Sqlite, step: Migration) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"select 1 from {tables.migration} where version = {step.version}")
+        return cursor.fetchone() is not None
+
+
+def _run(schema_editor: Any, statements: Sequence[str]) -> None:
+    for statement in statements:
+        schema_editor.execute(statement, params=None)

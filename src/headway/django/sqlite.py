@@ -1,0 +1,52 @@
+"""Django's database where it is an SQLite file."""
+
+from __future__ import annotations
+
+from headway.django.database import sqlite_path
+from headway.django.joined import Joined
+from headway.notifiers.link import Ears, Link
+from headway.notifiers.sqlite import SqliteNotifier
+from headway.ports.store import MigrationStatus
+from headway.stores.sqlite import SqliteStore
+
+
+class WorkerStore(SqliteStore):
+    """With connections of its own; which file it is is looked up when they are made."""
+
+    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+        super().__init__(f"of Django's database {using!r}", prefix=prefix)
+        self.using = using
+
+    async def open(self) -> None:
+        self._locate()
+        await super().open()
+
+    async def migrate(self) -> list[str]:
+        self._locate()
+        return await super().migrate()
+
+    async def migration_status(self) -> list[MigrationStatus]:
+        self._locate()
+        return await super().migration_status()
+
+    def _locate(self) -> None:
+        self._path = sqlite_path(self.using)
+        self.name = f"SQLite file {self._path}"
+
+
+class ClientStore(Joined, SqliteStore):
+    """On Django's connections."""
+
+    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+        SqliteStore.__init__(self, f"of Django's database {using!r}", prefix=prefix)
+        self.using = using
+
+
+class WorkerNotifier(SqliteNotifier):
+    def __init__(self, using: str, *, schema: str) -> None:
+        super().__init__(f"of Django's database {using!r}")
+        self._using = using
+
+    async def connect(self, ears: Ears) -> Link:
+        self._path = sqlite_path(self._using)
+        return await super().connect(ears)

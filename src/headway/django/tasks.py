@@ -1,0 +1,168 @@
+"""A backend for Django's Tasks framework: every task is a job of one type.
+
+TASKS = {"default": {"BACKEND": "headway.django.tasks.HeadwayBackend"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from headway.django import app
+from headway.django.framework import framework
+from headway.domain.errors import HeadwayError, InvalidRequest
+from headway.domain.failure import Failure
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.schedule import At
+from headway.engine.context import Job
+from headway.engine.failing import describe
+
+if TYPE_CHECKING:
+
+    class BaseTaskBackend:
+        """What is used of the framework's, whichever of the two it is."""
+
+        alias: str
+        options: dict[str, Any]
+
+        def validate_task(self, task: Any) -> None: ...
+
+else:
+    BaseTaskBackend = framework("backends.base").BaseTaskBackend
+
+_base: Any = framework("base")
+_signals: Any = framework("signals")
+_exceptions: Any = framework("exceptions")
+
+_STATUS = {
+    JobState.BLOCKED: "READY",
+    JobState.PENDING: "READY",
+    JobState.RUNNING: "RUNNING",
+    JobState.COMPLETED: "SUCCESSFUL",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELLED: "FAILED",
+}
+
+
+class _Input(msgspec.Struct):
+    task: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    backend: str
+
+
+@app.job(name="django.task")
+def run_task(job: Job, given: _Input) -> Any:
+    """Run one of Django's tasks, in a thread."""
+    result = _result(app.sync.get(job.id), given)
+    sender: Any = result.task.get_backend().__class__
+    _signals.task_started.send(sender=sender, task_result=result)
+    context = (_base.TaskContext(task_result=result),) if result.task.takes_context else ()
+    try:
+        value = result.task.call(*context, *given.args, **given.kwargs)
+        value = _base.normalize_json(value)
+    except BaseException as error:
+        result.errors.append(_task_error(describe(error)))
+        _set(result, status="FAILED", finished_at=timezone.now())
+        _signals.task_finished.send(sender=sender, task_result=result)
+        raise
+    _set(result, status="SUCCESSFUL", finished_at=timezone.now(), _return_value=value)
+    _signals.task_finished.send(sender=sender, task_result=result)
+    return value
+
+
+class HeadwayBackend(BaseTaskBackend):
+    """Tasks are enqueued on Django's connection: in the transaction that is open on it.
+
+    OPTIONS are those of a request that go for all tasks: `max_attempts`, `max_losses`, `timeout`.
+    """
+
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        self.validate_task(task)
+        options = {**self.options, "queue": task.queue_name, "priority": task.priority}
+        if task.run_after is not None:
+            options["schedule"] = At(_aware(task.run_after))
+        given = _Input(
+            task.module_path,
+            _base.normalize_json(list(args)),
+            _base.normalize_json(dict(kwargs)),
+            self.alias,
+        )
+        try:
+            started = app.sync.start(run_task.request(given), **options)
+        except InvalidRequest as error:
+            raise TypeError(str(error)) from error
+        result = _result(app.sync.get(started), given, task)
+        _signals.task_enqueued.send(sender=type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> Any:
+        try:
+            job = app.sync.get(result_id)
+        except HeadwayError as error:
+            raise _exceptions.TaskResultDoesNotExist(result_id) from error
+        if job.type != run_task.name:
+            raise _exceptions.TaskResultDoesNotExist(result_id)
+        (given,), _ = run_task.definition.arguments.decode(job.input)
+        return _result(job, given)
+
+
+def _result(job: JobRecord, given: _Input, task: Any = None) -> Any:
+    """What the framework calls a result: all that is known of a task."""
+    if task is None:
+        task = import_string(given.task).using(
+            priority=job.priority, queue_name=job.queue, backend=given.backend
+        )
+    past: list[AttemptRecord] = []
+    if job.attempts or job.losses:
+        past = app.sync.attempts(job.id)
+    workers = [attempt.worker or "" for attempt in past]
+    if job.worker is not None and len(past) < job.lease_version:
+        workers.append(job.worker)
+    errors = [_task_error(attempt.failure) for attempt in past]
+    if job.state is JobState.CANCELLED:
+        errors.append(_task_error(Failure("asyncio.CancelledError", "it was cancelled")))
+    result = _base.TaskResult(
+        task=task,
+        id=job.id,
+        status=_base.TaskResultStatus[_STATUS[job.state]],
+        enqueued_at=job.created_at,
+        started_at=past[0].started_at if past else job.started_at,
+        finished_at=job.finished_at,
+        last_attempted_at=job.started_at or (past[-1].started_at if past else None),
+        args=given.args,
+        kwargs=given.kwargs,
+        backend=given.backend,
+        errors=errors,
+        worker_ids=workers,
+    )
+    if job.state is JobState.COMPLETED and job.output is not None:
+        _set(result, _return_value=msgspec.json.decode(job.output))
+    return result
+
+
+def _set(result: Any, **values: Any) -> None:
+    """Results are frozen for those who read them."""
+    if "status" in values:
+        values["status"] = _base.TaskResultStatus[values["status"]]
+    for name, value in values.items():
+        object.__setattr__(result, name, value)
+
+
+def _task_error(failure: Failure) -> Any:
+    path = failure.type if "." in failure.type else f"builtins.{failure.type}"
+    return _base.TaskError(exception_class_path=path, traceback=failure.traceback or str(failure))
+
+
+def _aware(moment: datetime) -> datetime:
+    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment

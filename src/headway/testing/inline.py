@@ -1,0 +1,33 @@
+"""A notifier that has whoever starts jobs run them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from headway.domain.news import JobsScheduled, News
+from headway.notifiers.local import LocalNotifier
+
+
+class InlineNotifier(LocalNotifier):
+    """Tells subscribers, as its kind does; and while `inline` is set, calls what it was made with:
+    `run` before `publish` returns, `run_soon` where nobody can wait."""
+
+    def __init__(self, run: Callable[[], Awaitable[None]], run_soon: Callable[[], None]) -> None:
+        super().__init__()
+        self.inline = False
+        self._run = run
+        self._run_soon = run_soon
+
+    async def publish(self, news: Sequence[News]) -> None:
+        super().publish_soon(news)
+        if self.inline and _has_jobs(news):
+            await self._run()
+
+    def publish_soon(self, news: Sequence[News]) -> None:
+        super().publish_soon(news)
+        if self.inline and _has_jobs(news):
+            self._run_soon()
+
+
+def _has_jobs(news: Sequence[News]) -> bool:
+    return any(isinstance(item, JobsScheduled) for item in news)

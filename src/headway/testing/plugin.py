@@ -1,0 +1,54 @@
+"""The pytest plugin: an app on a store of the test's own. Loaded by pytest where Headway is
+installed; what it needs is imported when a test asks for it.
+
+`headway_app`   which app is meant; override it in conftest.py. By default a new one
+`headway`       the app moved to memory, or where the marker says, with a clock, `drain` and asserts
+
+    @pytest.mark.headway(store="sqlite", inline=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.testing.rig import Rig
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        'headway(store="memory", inline=False): where the `headway` fixture keeps its jobs, memory '
+        "or sqlite, and whether starting a job runs it",
+    )
+
+
+@pytest.fixture
+def headway_app() -> Headway:
+    """The app that the `headway` fixture is for; override it to return yours."""
+    from headway.app import Headway  # noqa: PLC0415
+
+    return Headway("memory://")
+
+
+@pytest.fixture
+def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
+    """The app on a store of this test's own, with nothing running: see headway.testing.rig.Rig."""
+    from headway.testing.rig import Rig  # noqa: PLC0415
+
+    marker = request.node.get_closest_marker("headway")
+    options = {} if marker is None else dict(marker.kwargs)
+    store, inline = options.pop("store", "memory"), options.pop("inline", False)
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/headway.db"}
+    if options or (marker is not None and marker.args) or store not in urls:
+        raise pytest.UsageError(
+            'the marker is headway(store="memory" or "sqlite", inline=True or False)'
+        )
+    with Rig(headway_app, urls[store]) as rig, rig.inline() if inline else nullcontext():
+        yield rig

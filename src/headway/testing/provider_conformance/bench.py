@@ -1,0 +1,245 @@
+"""Where a provider is tried: an app that starts jobs, another one that sleeps until it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, Self, TypeVar
+
+from headway.app import Headway
+from headway.domain.job import JobRecord, JobState
+from headway.domain.news import Interest, JobsScheduled, News
+from headway.domain.request import Request
+from headway.engine.portal import Portal
+from headway.engine.worker import Worker
+from headway.ports.notifier import Hearing
+from headway.ports.provider import Provider
+
+T = TypeVar("T")
+Manager = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
+
+PATIENCE = 10.0
+"""Seconds that news is waited for."""
+SILENCE = 0.05
+"""Seconds after which news that has not come is taken not to come."""
+SILENCE_OF_FILES = 0.12
+"""The same where it has to be seen that a file has changed."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kind of connection, and what its user does with it."""
+
+    url: str
+    """Where the jobs are."""
+    transaction: Callable[[], Manager]
+    """Opens a new connection and begins a transaction on it: commits when left, rolls back when
+    left by an exception."""
+    execute: Callable[[Any, str], Any]
+    """Runs SQL of the user's own, without parameters, on what `transaction` handed out; its rows as
+    tuples."""
+    savepoint: Callable[[Any], Manager] | None = None
+    """A savepoint in the transaction: released when left, rolled back when left by an exception."""
+    look: Callable[[Any], object] = field(default=lambda _: None)
+    """All that must be the same before and after: settings, row factories, prepared statements."""
+    unsafe: Callable[[], Manager] | None = None
+    """Opens a connection on which every statement is committed by itself."""
+    providers: Sequence[Provider] = ()
+
+    @property
+    def awaited(self) -> bool:
+        return hasattr(self.transaction(), "__aenter__")
+
+
+class Sleeper:
+    """Stands for a worker elsewhere that is idle: it remembers what it was told."""
+
+    def __init__(self, silence: float) -> None:
+        self.news: list[JobsScheduled] = []
+        self._silence = silence
+        self._marked = threading.Event()
+        self._told = threading.Event()
+
+    def hear(self, news: News) -> None:
+        if not isinstance(news, JobsScheduled):
+            return
+        if news.type == "marker":
+            self._marked.set()
+        else:
+            self.news.append(news)
+            self._told.set()
+
+    def hearing(self, hearing: Hearing) -> None:
+        """Also told when something was committed that nobody announced."""
+        self._told.set()
+
+    def forget(self) -> None:
+        """That it was woken, but not by what."""
+        self._told.clear()
+
+    def hears_a_marker(self) -> bool:
+        heard = self._marked.wait(PATIENCE)
+        self._marked.clear()
+        return heard
+
+    def was_told_of(self, type: str) -> bool:
+        return any(news.type == type for news in list(self.news))
+
+    def is_woken(self) -> bool:
+        return self._told.wait(PATIENCE)
+
+    def sleeps_on(self) -> bool:
+        return not self._told.wait(self._silence)
+
+
+class Undone(Exception):
+    """Raised where something is to be rolled back."""
+
+
+class Bench:
+    """Opened in a context manager; everything in it blocks."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        on_file = subject.url.startswith("sqlite")
+        self.sleeper = Sleeper(SILENCE_OF_FILES if on_file else SILENCE)
+        self.app = Headway(subject.url, migrate=True, providers=subject.providers)
+        self._elsewhere = Headway(subject.url, migrate=True)
+        self._portal = Portal()
+
+        @self.app.job
+        async def kept(text: str = "") -> str:
+            return text
+
+        @self.app.job
+        async def undone(text: str = "") -> str:
+            return text
+
+        @self.app.job
+        async def marker() -> str:
+            return ""
+
+        self.kept, self.undone, self._marker = kept, undone, marker
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait_for(self._open())
+            self.quiet()
+        except BaseException:
+            self._portal.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.app.sync.close()
+            self.wait_for(self._close())
+        finally:
+            self._portal.close()
+
+    async def _open(self) -> None:
+        await self.app.open()
+        await self._elsewhere.open()
+        await self._elsewhere.notifier.subscribe(
+            self.sleeper.hear,
+            Interest(queues=frozenset({"default"}), types=frozenset({"kept", "undone", "marker"})),
+            hearing=self.sleeper.hearing,
+        )
+
+    async def _close(self) -> None:
+        await self._elsewhere.close()
+        await self.app.close()
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._portal.call(coroutine)
+
+    @contextmanager
+    def transaction(self) -> Generator[Any]:
+        with self.entered(self.subject.transaction()) as tx:
+            yield tx
+
+    @contextmanager
+    def rolled_back(self, manager: AbstractContextManager[T]) -> Generator[T]:
+        """Leave a transaction, or a savepoint, by an exception."""
+        try:
+            with manager as tx:
+                yield tx
+                raise Undone
+        except Undone:
+            pass
+
+    @contextmanager
+    def savepoint(self, tx: Any) -> Generator[None]:
+        assert self.subject.savepoint is not None
+        with self.entered(self.subject.savepoint(tx)):
+            yield
+
+    @contextmanager
+    def entered(self, manager: Manager) -> Generator[Any]:
+        """Either kind of context manager; the awaited ones on a loop in another thread."""
+        if isinstance(manager, AbstractContextManager):
+            with manager as tx:
+                yield tx
+            return
+        tx = self.wait_for(_awaited(manager.__aenter__()))
+        try:
+            yield tx
+        except BaseException as error:
+            leaving = manager.__aexit__(type(error), error, error.__traceback__)
+            if not self.wait_for(_awaited(leaving)):
+                raise
+        else:
+            self.wait_for(_awaited(manager.__aexit__(None, None, None)))
+
+    def execute(self, tx: Any, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._settled(lambda: self.subject.execute(tx, sql))]
+
+    def look(self, tx: Any) -> object:
+        return self._settled(lambda: self.subject.look(tx))
+
+    def do(self, verb: str, *args: Any, **options: Any) -> Any:
+        """A verb of the client, the awaited or the blocking one."""
+        if self.subject.awaited:
+            return self.wait_for(getattr(self.app, verb)(*args, **options))
+        return getattr(self.app.sync, verb)(*args, **options)
+
+    def start(self, request: Request[Any], tx: Any, **options: Any) -> str:
+        id: str = self.do("start", request, tx=tx, **options).id
+        return id
+
+    def job(self, id: str) -> JobRecord | None:
+        """As everybody else sees it."""
+        store = self._elsewhere.store
+        (job,) = self.wait_for(store.run(store.get, [id]))
+        return job
+
+    def is_pending(self, id: str) -> bool:
+        job = self.job(id)
+        return job is not None and job.state is JobState.PENDING
+
+    def drain(self, worker: Worker) -> None:
+        self.wait_for(worker.run(drain=True))
+
+    def quiet(self) -> None:
+        """Until the sleeper has heard all that was said so far: news keeps its order."""
+        self.do("start", self._marker.request())
+        assert self.sleeper.hears_a_marker(), "no news arrives, not even without a transaction"
+        self.sleeper.forget()
+
+    def _settled(self, call: Callable[[], Any]) -> Any:
+        """What a call returns; an awaited one is called on the loop too."""
+        if not self.subject.awaited:
+            return call()
+
+        async def called() -> Any:
+            value = call()
+            return await value if isawaitable(value) else value
+
+        return self.wait_for(called())
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable

@@ -1,0 +1,78 @@
+"""The test kit finds what is wrong with a provider."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from headway.ports.statement import Row, Statement
+from headway.providers.sqlite3 import Sqlite3, execute
+from headway.testing.provider_conformance import Bench, Subject, cases_for
+from tests.providers.subjects import sqlite3_connection
+
+
+class Good(Sqlite3):
+    pass
+
+
+class Committing(Sqlite3):
+    def execute(self, tx: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
+        rows = super().execute(tx, statement)
+        tx.commit()
+        return rows
+
+
+class Hasty(Sqlite3):
+    def after_commit(self, tx: sqlite3.Connection, callback: Callable[[], None]) -> bool:
+        callback()
+        return True
+
+
+class Untidy(Sqlite3):
+    def execute(self, tx: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
+        tx.row_factory = None
+        return super().execute(tx, statement)
+
+
+class Careless(Sqlite3):
+    def execute(self, tx: sqlite3.Connection, statement: Statement) -> Sequence[Row]:
+        if not tx.in_transaction and tx.isolation_level is not None:
+            tx.execute("begin")
+        return execute(tx, statement)
+
+
+FAULTS = {
+    Good: None,
+    Committing: "a_commit_makes_the_job_visible_and_wakes",
+    Hasty: "a_commit_makes_the_job_visible_and_wakes",
+    Untidy: "the_connection_is_left_as_it_was_found",
+    Careless: "a_connection_that_cannot_be_rolled_back_is_refused",
+}
+
+
+@pytest.mark.parametrize("provider", FAULTS)
+def test_a_fault_is_found(provider: type[Sqlite3], tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    sound = sqlite3_connection(f"sqlite:///{path}", path)
+    subject = Subject(
+        sound.url,
+        sound.transaction,
+        sound.execute,
+        look=sound.look,
+        unsafe=sound.unsafe,
+        providers=[provider()],
+    )
+    with Bench(subject) as bench:
+        assert _first_broken(bench, subject) == FAULTS[provider]
+
+
+def _first_broken(bench: Bench, subject: Subject) -> str | None:
+    for case in cases_for(subject):
+        try:
+            case.function(bench)
+        except (AssertionError, sqlite3.Error):
+            return case.name
+    return None
