@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from headway import Headway, Job
+from headway import Headway, Job, Unrecoverable
 
 app = Headway(os.environ["CLI_DSN"])
 
@@ -25,3 +25,8 @@ async def stay(job: Job, seconds: float) -> str:
 @app.job(queue="slow")
 def block(seconds: float) -> None:
     time.sleep(seconds)
+
+
+@app.job
+async def fail(why: str) -> None:
+    raise Unrecoverable(why)

@@ -167,7 +167,7 @@ def test_mistakes_get_one_sentence(shop: Shop, arguments: tuple[str, ...], sente
 def test_an_unreachable_server_gets_one_sentence_without_its_password(shop: Shop) -> None:
     shop.environment["CLI_DSN"] = "postgresql://me:topsecret@127.0.0.1:1/shop"
     done = shop.run("worker", "tests.cli.shop:app")
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert "cannot reach PostgreSQL database 'shop' at 127.0.0.1:1" in done.stderr
     assert "topsecret" not in done.stderr
     assert "Traceback" not in done.stderr
@@ -175,12 +175,14 @@ def test_an_unreachable_server_gets_one_sentence_without_its_password(shop: Shop
 
 def test_migrate(shop: Shop, postgres_url: str) -> None:
     status = shop.run("migrate", "status", postgres_url)
-    assert (status.returncode, "missing" in status.stdout) == (1, True)
+    assert (status.returncode, "missing" in status.stdout) == (0, True)
+    check = shop.run("migrate", "check", postgres_url)
+    assert (check.returncode, "lacks 0001_initial" in check.stderr) == (1, True)
     missing = shop.run("worker", postgres_url)
     assert missing.returncode != 0
     up = shop.run("migrate", "up", postgres_url)
     assert (up.returncode, up.stdout) == (0, "applied 0001_initial\n")
     assert shop.run("migrate", "up", postgres_url).stdout == ""
-    assert shop.run("migrate", "status", postgres_url).returncode == 0
+    assert shop.run("migrate", "check", "--app", postgres_url).returncode == 0
     sql = shop.run("migrate", "sql", postgres_url)
     assert 'create table "headway".job' in sql.stdout

@@ -5,72 +5,65 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import click
 
 from headway.app import Headway
 from headway.cli.failing import clean_errors
+from headway.cli.logs import set_up_logs
+from headway.cli.serving import metrics_page, parse_address, serving
 from headway.domain.errors import ConfigurationError, InvalidOption
+from headway.engine.settings import Retention, WorkQueue
 from headway.engine.worker import Worker
 from headway.observers.logs import LogObserver
+
+_log = logging.getLogger("headway")
 
 
 def run_worker(
     app: Headway,
     *,
-    queues: str | None,
-    concurrency: int | None,
+    queues: Sequence[WorkQueue] | None = None,
+    concurrency: int | None = None,
     drain: bool,
-    lease: float | None,
-    grace: float | None,
+    lease: float | None = None,
+    grace: float | None = None,
+    retention: Retention | None = None,
+    http: str | None = None,
     verbose: bool,
 ) -> int:
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        stream=sys.stderr,
-    )
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-    if not verbose:  # the worker says once that the database is away, and when it is back
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    set_up_logs(verbose=verbose)
     settings: dict[str, Any] = {
-        "queues": None if queues is None else parse_queues(queues),
+        "queues": queues,
         "concurrency": concurrency,
         "lease_for": lease,
         "grace": grace,
+        "retention": retention,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    run_loop(_work(app, given, drain=drain))
+    address = None if http is None else parse_address(http)
+    run_loop(_work(app, given, address, drain=drain))
     return 0
 
 
-def parse_queues(text: str) -> dict[str, int | None]:
-    """`a,b=10` to {"a": None, "b": 10}."""
-    found: dict[str, int | None] = {}
-    for part in filter(None, map(str.strip, text.split(","))):
-        name, _, limit = part.partition("=")
-        if limit and not limit.isdecimal():
-            raise click.BadParameter(f"the limit of queue {name!r} is a number, not {limit!r}")
-        found[name] = int(limit) if limit else None
-    if not found:
-        raise click.BadParameter("name at least one queue")
-    return found
-
-
 @clean_errors
-async def _work(app: Headway, settings: dict[str, Any], *, drain: bool) -> None:
-    if not app.observers.include(LogObserver):
+async def _work(
+    app: Headway, settings: dict[str, Any], address: tuple[str, int] | None, *, drain: bool
+) -> None:
+    if app.observers.find(LogObserver) is None:
         app.observers.add(LogObserver())
+    page = None if address is None else metrics_page(app)
     async with app:
         try:
             worker = app.worker(**settings)
         except (InvalidOption, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
         _stop_on_signals(worker)
-        await worker.run(drain=drain)
+        with nullcontext() if address is None else serving(worker, address, page):
+            await worker.run(drain=drain)
 
 
 def _stop_on_signals(worker: Worker) -> None:
@@ -80,12 +73,12 @@ def _stop_on_signals(worker: Worker) -> None:
     def stop(name: str) -> None:
         nonlocal asked
         if asked:
-            click.echo(f"{name} again: stopping at once", err=True)
+            _log.warning("%s again: stopping at once", name)
         else:
-            click.echo(
-                f"{name}: finishing running jobs, for at most {worker.settings.grace:g} s "
-                "(again to stop at once)",
-                err=True,
+            _log.warning(
+                "%s: finishing running jobs, for at most %g s (again to stop at once)",
+                name,
+                worker.settings.grace,
             )
         asked = True
         worker.request_stop()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 
 import click
+
+from headway.cli.serving import PROCESS
 
 RESTART_PAUSE = 1.0
 """Seconds before a process that died is replaced; doubled for one that dies young, up to 30."""
@@ -26,7 +29,8 @@ class _Child:
     def start(self) -> None:
         self._started = time.monotonic()
         # A session of its own: Ctrl-C reaches the supervisor alone, which passes it on once.
-        self.process = subprocess.Popen(self._command, start_new_session=True)
+        environment = {**os.environ, PROCESS: str(self.number)}
+        self.process = subprocess.Popen(self._command, env=environment, start_new_session=True)
 
     def look_after(self, *, stopping: bool) -> None:
         """Replace it if it died, after a pause."""

@@ -1,59 +1,197 @@
-"""Finding the app a command is meant for: `module:app`, or a DSN."""
+"""Finding what a command is meant for: an app in a file or module, a database, or a server.
+
+Every command takes `--app TARGET`; those without arguments of their own take it as their argument,
+too. What is left out is the environment's HEADWAY_APP, else the app in this folder.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar, cast
+from urllib.parse import unquote
 
 import click
 
 from headway.app import Headway
+from headway.cli.failing import Exit, Failed
 from headway.domain.errors import HeadwayError
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-class Target(click.ParamType[Headway]):
-    """`module:attribute`, `path/to/file.py`, or a DSN; the current directory can be imported."""
+FILES = ("app.py", "main.py", "jobs.py")
+"""Where an app is looked for when none is named."""
+DATABASE = "headway.db"
+"""The default store's file, when there is no such file either."""
+ENVIRONMENT = "HEADWAY_APP"
+CODE = "file.py or module:app"
+APPS = "file.py, module:app or a DSN"
+PLACES = "file.py, module:app, a DSN, or http://host:port"
 
-    name = "target"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Headway:
-        if isinstance(value, Headway):
-            return value
+@dataclass(frozen=True)
+class Remote:
+    """A server that offers the admin API."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """A target as it was written, and who named it."""
+
+    text: str
+    source: str
+
+    def load(self) -> Headway | Remote:
+        """What is looked at. Raises a usage error if there is no such thing."""
+        if self.text.startswith("sqlite:///"):
+            path = unquote(self.text.removeprefix("sqlite:///"))
+            if not Path(path).exists():  # a mistyped name should not make a file
+                raise Failed(
+                    f"there is no file {path}; name another, or make it: "
+                    f"headway migrate up {self.text}",
+                    Exit.UNREACHABLE,
+                )
+        return self._load()
+
+    def load_app(self) -> Headway:
+        """What is worked on: the app or its database, which may still have to be made."""
+        found = self._load()
+        if isinstance(found, Remote):
+            raise click.UsageError(
+                "this command needs the app or its database, not a server: name a file, a "
+                "module:app or a DSN"
+            )
+        return found
+
+    def _load(self) -> Headway | Remote:
         try:
-            return _load(str(value))
-        except HeadwayError as error:
-            self.fail(str(error), param, ctx)
-        except _NotFound as error:
-            self.fail(str(error), param, ctx)
+            return _load(self.text)
+        except (HeadwayError, _NotFound) as error:
+            raise click.UsageError(str(error)) from error
+
+
+def app_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `app`: a Headway."""
+    return _with_argument(function, Named.load_app, "app", APPS)
+
+
+def place_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `place`: a Headway or a Remote."""
+    return _with_argument(function, Named.load, "place", PLACES)
+
+
+def named_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `named`: not loaded yet."""
+    return _with_argument(function, lambda named: named, "named", PLACES)
+
+
+def code_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `named`: a file or a module, not loaded yet."""
+    return _with_argument(function, _check_code, "named", CODE)
+
+
+def app_option(function: F) -> F:
+    """`--app TARGET`, as `app`: a Headway."""
+    return _with_option(function, Named.load_app, "app", APPS)
+
+
+def place_option(function: F) -> F:
+    """`--app TARGET`, as `place`: a Headway or a Remote."""
+    return _with_option(function, Named.load, "place", PLACES)
+
+
+def find_target(given: str | None) -> Named:
+    """What was given, else what the environment names, else what is in this folder."""
+    if given is not None:
+        return Named(given, "command line")
+    if named := os.environ.get(ENVIRONMENT):
+        return Named(named, ENVIRONMENT)
+    if file := find_file():
+        return Named(file, "found in this folder")
+    if Path(DATABASE).is_file():
+        return Named(f"sqlite:///{DATABASE}", "found in this folder")
+    raise click.UsageError(
+        f"name the app: --app app.py, --app module:app, a DSN, or set {ENVIRONMENT} "
+        f"(there is no {', '.join(FILES)} with one here, and no {DATABASE})"
+    )
+
+
+def find_file() -> str | None:
+    """The first of the usual files here that speaks of Headway."""
+    for name in FILES:
+        path = Path(name)
+        if path.is_file() and "headway" in path.read_text(encoding="utf-8", errors="replace"):
+            return name
+    return None
+
+
+def _check_code(named: Named) -> Named:
+    if "://" in named.text:
+        raise click.UsageError("this command runs your code: name a file or a module:app")
+    file, _, _ = named.text.partition(":")
+    if file.endswith(".py") and not Path(file).is_file():
+        raise click.UsageError(f"there is no file {file} here")
+    return named
+
+
+def _with_argument(function: F, load: Callable[[Named], Any], name: str, known: str) -> F:
+    @functools.wraps(function)
+    def wrapper(*args: Any, target: str | None, app_: str | None, **kwargs: Any) -> Any:
+        if target is not None and app_ is not None:
+            raise click.UsageError("name the app once: as the argument, or with --app")
+        return function(*args, **{name: load(find_target(target or app_))}, **kwargs)
+
+    argument = click.argument("target", required=False, type=click.Path())
+    return cast("F", argument(_option(known)(wrapper)))
+
+
+def _with_option(function: F, load: Callable[[Named], Any], name: str, known: str) -> F:
+    @functools.wraps(function)
+    def wrapper(*args: Any, app_: str | None, **kwargs: Any) -> Any:
+        return function(*args, **{name: load(find_target(app_))}, **kwargs)
+
+    return cast("F", _option(known)(wrapper))
+
+
+def _option(known: str) -> Callable[[F], F]:
+    return click.option(
+        "-a",
+        "--app",
+        "app_",
+        metavar="TARGET",
+        type=click.Path(),
+        help=f"{known}.  [env: {ENVIRONMENT}]",
+    )
 
 
 class _NotFound(Exception):
     pass
 
 
-def _load(text: str) -> Headway:
+def _load(text: str) -> Headway | Remote:
+    if text.startswith(("http://", "https://")):
+        return Remote(text.rstrip("/"))
     if "://" in text:
         return Headway(text)
     module_name, _, attribute = text.partition(":")
     if module_name.endswith(".py"):
         path = Path(module_name)
+        if not path.is_file():
+            raise _NotFound(f"there is no file {module_name} here")
         sys.path.insert(0, str(path.parent.resolve()))
         module_name = path.stem
     else:
         sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise  # the module was found, something that it needs was not
-        raise _NotFound(
-            f"there is no module {module_name!r} here; run the command where it can be imported "
-            "and write module:app"
-        ) from None
+    module = _import(module_name)
     if attribute:
         found = getattr(module, attribute, None)
         if not isinstance(found, Headway):
@@ -66,3 +204,32 @@ def _load(text: str) -> Headway:
             f"{module_name} should hold one Headway app (found: {names}); write {module_name}:NAME"
         )
     return next(iter(apps.values()))
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise _NotFound(
+                f"there is no module {name!r} here; run the command where it can be imported "
+                "and write module:app"
+            ) from None
+        raise _broken(name, error) from error
+    except HeadwayError:
+        raise
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> Failed:
+    """The app's own code raised: its author is shown where."""
+    own = traceback.TracebackException.from_exception(error)
+    for place, frame in enumerate(own.stack):
+        if "importlib" not in frame.filename and frame.filename != __file__:
+            del own.stack[:place]
+            break
+    else:
+        own.stack.clear()  # a syntax error names its own place
+    shown = "".join(own.format()).rstrip()
+    return Failed(f"{name} cannot be imported:\n{shown}", Exit.PROBLEM)

@@ -9,11 +9,15 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, unquote
 
 from headway.app import Headway
 from headway.domain.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import TupleRow
 
 SCHEMA = "headway_bench"
 
@@ -110,16 +114,19 @@ class PostgresPlace:
         return int(str(count)), float(str(seconds or 0))
 
     def _run(self, sql: str) -> None:
-        import psycopg  # noqa: PLC0415 - an extra
-
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
+        with self._connect() as connection:
             connection.execute(sql.encode())
 
     def _ask(self, sql: str) -> tuple[object, ...]:
-        import psycopg  # noqa: PLC0415
-
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
+        with self._connect() as connection:
             return connection.execute(sql.encode()).fetchone() or ()
+
+    def _connect(self) -> Connection[TupleRow]:
+        import psycopg  # noqa: PLC0415 - an extra
+
+        from headway.providers.reaching import connect_arguments  # noqa: PLC0415
+
+        return psycopg.connect(self.dsn, autocommit=True, **connect_arguments(self.dsn))
 
 
 class SqlitePlace:

@@ -8,9 +8,11 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier, Literal
 
 from headway.domain.errors import ConfigurationError
+from headway.providers.reaching import WHO_ANSWERS, connect_arguments, is_pooled
 
 MARK = "made by `headway bench`, which drops it: keep nothing here"
 
@@ -20,10 +22,17 @@ async def own_schema(dsn: str, schema: str) -> AsyncGenerator[None]:
     """Nobody else's: raises ConfigurationError if there is one that is not our own, or if another
     benchmark runs in it. What a killed benchmark left is dropped."""
     try:
-        connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10)
+        connection = await AsyncConnection.connect(
+            dsn, autocommit=True, row_factory=tuple_row, **connect_arguments(dsn)
+        )
     except psycopg.Error as error:
         raise ConfigurationError(f"PostgreSQL cannot be reached: {error}") from error
     async with connection:
+        answer = await (await connection.execute(WHO_ANSWERS)).fetchone()
+        if is_pooled(connection, answer):  # which would keep our lock, and is not to be measured
+            raise ConfigurationError(
+                "there is a pooler in between; benchmark with a DSN that leads to PostgreSQL itself"
+            )
         if not await _ask(connection, "select pg_try_advisory_lock(hashtextextended(%s, 0))", MARK):
             raise ConfigurationError("another benchmark runs in this database; wait for its end")
         if await _ask(connection, "select to_regnamespace(%s) is not null", schema):

@@ -1,0 +1,69 @@
+"""Times as people write and read them: `5m`, `1h30m`, `2026-12-24T18:00`."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+import click
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def duration(text: str) -> float:
+    """Seconds, from `90`, `90s`, `5m`, `1h30m`, `2d`."""
+    plain = text.strip().lower().replace(" ", "")
+    if re.fullmatch(r"\d+(\.\d+)?", plain):
+        return float(plain)
+    if not _WHOLE.fullmatch(plain):
+        raise click.BadParameter(
+            f"{text[:40]!r} is not a duration; write 30s, 5m, 1h30m or 2d (a number is seconds)"
+        )
+    return math.fsum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+
+
+def moment(text: str) -> datetime:
+    """A point in time, in ISO 8601; without an offset it is this machine's local time."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise click.BadParameter(
+            f"{text[:40]!r} is not a time; write 2026-12-24T18:00 or 2026-12-24T18:00+01:00"
+        ) from None
+    return found.astimezone(UTC)
+
+
+def spoken(seconds: float) -> str:
+    """`0.4 ms`, `12 ms`, `3.2 s`, `4 m`, `1 h 30 m`, `2 d 3 h`."""
+    if seconds < 0:
+        return f"-{spoken(-seconds)}"
+    if seconds < 0.9995:
+        milliseconds = seconds * 1000
+        if 0 < milliseconds < 0.05:
+            return "under 0.1 ms"
+        return f"{_short(milliseconds)} ms" if milliseconds < 9.95 else f"{milliseconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{_short(seconds)} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} m" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _short(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """`3 m ago`, `in 5 m`, `now`."""
+    seconds = (now - when).total_seconds()
+    if abs(seconds) < 0.5:
+        return "now"
+    return f"{spoken(seconds)} ago" if seconds > 0 else f"in {spoken(-seconds)}"

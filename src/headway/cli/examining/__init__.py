@@ -1,0 +1,1 @@
+"""What `headway doctor` looks at."""

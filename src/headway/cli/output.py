@@ -1,0 +1,184 @@
+"""The one place where results are printed: JSON for programs, tables and lines for people.
+
+Results go to stdout, everything else to stderr. Tables fit the terminal; piped, nothing is cut.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from headway.cli.harmless import LONGEST, cut, harmless, harmless_json, width
+from headway.domain.insight import Counted
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GAP = "  "
+NARROWEST = 8
+"""Columns that a shrunk cell keeps at least."""
+COLOURS = {
+    "blocked": "magenta",
+    "scheduled": "blue",
+    "pending": "cyan",
+    "running": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "bright_black",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+}
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
+        function
+    )
+
+
+def colours_wanted() -> bool | None:
+    """False if the environment's NO_COLOR says so; None leaves it to the terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def print_json(value: object) -> None:
+    """One JSON document, for programs."""
+    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    click.echo(harmless_json(encoded.decode()))
+
+
+def print_json_line(value: object) -> None:
+    """One of many JSON documents, a line each."""
+    click.echo(harmless_json(msgspec.json.encode(value).decode()))
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """To people, not to programs."""
+    click.echo(harmless(text, keep_lines=True), err=True)
+
+
+def tell(text: str, *, keep_lines: bool = False) -> None:
+    """A line of the result."""
+    click.echo(harmless(text, keep_lines=keep_lines))
+
+
+def watched() -> bool:
+    """Somebody sits at a terminal and sees what is said."""
+    return sys.stderr.isatty()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. One that may shrink is cut where the terminal is too narrow; those
+    that still do not fit are left out, the last ones first."""
+
+    title: str
+    shrinks: bool = False
+    right: bool = False
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+    """With a header for people; piped, nothing is cut."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [
+        max([width(column.title), *(width(row[place]) for row in cells)])
+        for place, column in enumerate(columns)
+    ]
+    if sys.stdout.isatty():
+        widths = _fitting(columns, widths, shutil.get_terminal_size().columns)
+    if cells:
+        head = [column.title for column in columns]
+        click.echo(click.style(_line(columns, widths, head), bold=True))
+    for row in cells:
+        click.echo(_line(columns, widths, row, coloured=True))
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """`name  value`, one a line; those that are None are left out."""
+    shown = [(name, value) for name, value in fields if value is not None]
+    longest = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        text = _cell(value)
+        click.echo(f"{click.style(f'{name:<{longest}}', bold=True)}{GAP}{in_colour(text)}")
+
+
+def in_colour(text: str) -> str:
+    """A state or a level in its colour; anything else as it is."""
+    colour = COLOURS.get(text)
+    return click.style(text, fg=colour) if colour else text
+
+
+def counted(count: Counted) -> str:
+    """`412`, `about 12,000`."""
+    return f"{count.value:,}" if count.exact else f"about {count.value:,}"
+
+
+def counted_as(count: int, noun: str) -> str:
+    """`1 job`, `412 jobs`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case Counted():
+            return counted(value)
+        case _:
+            return harmless(str(value), longest=LONGEST)
+
+
+def _fitting(columns: Sequence[Column], widths: list[int], limit: int) -> list[int]:
+    """Widths that fit the limit; 0 for a column that is left out."""
+    fitted = list(widths)
+    excess = _total(fitted) - limit
+    while excess > 0:
+        wide = [
+            place
+            for place, column in enumerate(columns)
+            if column.shrinks and fitted[place] > NARROWEST
+        ]
+        if not wide:
+            break
+        widest = max(wide, key=lambda place: fitted[place])
+        others = [fitted[place] for place in wide if fitted[place] < fitted[widest]]
+        least = max([NARROWEST, *others]) if others else NARROWEST
+        taken = min(excess, max(1, fitted[widest] - least))
+        fitted[widest] -= taken
+        excess -= taken
+    for place in range(len(columns) - 1, 0, -1):
+        if _total(fitted) <= limit:
+            break
+        fitted[place] = 0
+    return fitted
+
+
+def _total(widths: Sequence[int]) -> int:
+    shown = [each for each in widths if each]
+    return sum(shown) + len(GAP) * (len(shown) - 1)
+
+
+def _line(
+    columns: Sequence[Column],
+    widths: Sequence[int],
+    cells: Sequence[str],
+    *,
+    coloured: bool = False,
+) -> str:
+    parts: list[str] = []
+    for column, columns_wide, cell in zip(columns, widths, cells, strict=True):
+        if not columns_wide:
+            continue
+        text = cut(cell, columns_wide)
+        space = " " * (columns_wide - width(text))
+        painted = in_colour(text) if coloured else text
+        parts.append(space + painted if column.right else painted + space)
+    return GAP.join(parts).rstrip()

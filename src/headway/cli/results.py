@@ -1,0 +1,113 @@
+"""What `--json` prints where the read model has no value of its own, and the list of it all.
+
+These shapes are promised: fields may be added, none is renamed or removed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.domain.insight import (
+    Batch,
+    Explanation,
+    JobDetail,
+    Misfit,
+    Overview,
+    QueueSummary,
+    SequenceGraph,
+    SequencePage,
+    ShownState,
+    WorkerSummary,
+)
+from headway.domain.job import JobRecord
+from headway.domain.reading import Page
+from headway.ports.store import MigrationStatus
+
+
+class SequenceShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequence with all its jobs, first to last."""
+
+    id: str
+    type: str
+    state: ShownState
+    root_id: str
+    jobs: list[JobRecord]
+    explanation: Explanation
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was started; with `--wait` also how its sequence ended."""
+
+    id: str
+    state: ShownState | None = None
+    output: str | None = None
+    error: str | None = None
+
+
+class Paused(msgspec.Struct, frozen=True, kw_only=True):
+    """Queues that were paused or resumed."""
+
+    queues: list[str]
+    paused: bool
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What `doctor` found: `ok`, `warn` or `fail`, and what to do about it."""
+
+    level: str
+    subject: str
+    finding: str
+    advice: str = ""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting in effect, and who set it."""
+
+    name: str
+    value: str
+    source: str
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that have not ended, against the code: how many were looked at, which do not fit."""
+
+    examined: int
+    misfits: list[Misfit]
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that were moved, and those among them that an earlier, broken-off copy had sent."""
+
+    moved: int
+    resumed: int
+    seconds: float
+
+
+RESULTS: dict[str, Any] = {
+    "check": CheckReport,
+    "config show": list[Setting],
+    "copy": Copied,
+    "doctor": list[Finding],
+    "jobs cancel": Batch,
+    "jobs delete": Batch,
+    "jobs list": Page,
+    "jobs retry": Batch,
+    "jobs run": Batch,
+    "jobs show": JobDetail,
+    "jobs tail": JobRecord,
+    "migrate status": list[MigrationStatus],
+    "migrate up": list[str],
+    "queues list": list[QueueSummary],
+    "queues pause": Paused,
+    "queues resume": Paused,
+    "sequences list": SequencePage,
+    "sequences show": SequenceShown,
+    "sequences tree": SequenceGraph,
+    "start": Started,
+    "stats": Overview,
+    "why": Explanation,
+    "workers list": list[WorkerSummary],
+}
+"""By command. `jobs tail` prints one such document a line."""

@@ -1,0 +1,72 @@
+"""Times as they are written and read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+import pytest
+
+from headway.cli.durations import ago, duration, moment, spoken
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("90", 90),
+        ("0.5", 0.5),
+        ("250ms", 0.25),
+        ("2d", 172_800),
+        ("1w", 604_800),
+        ("1.5h", 5400),
+        ("1H 30M", 5400),
+        ("0", 0),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5 apples", "-5m", "m", "5m!", "inf", "nan", "5y", "1e9"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a duration; write 30s"):
+        duration(text)
+
+
+def test_moments() -> None:
+    assert moment("2026-12-24T18:00+01:00") == datetime(2026, 12, 24, 17, tzinfo=UTC)
+    local = datetime(2026, 12, 24, 18).astimezone()
+    assert moment("2026-12-24T18:00") == local
+    with pytest.raises(click.BadParameter, match="is not a time; write"):
+        moment("tomorrow")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ms"),
+        (0.00002, "under 0.1 ms"),
+        (0.0004, "0.4 ms"),
+        (0.012, "12 ms"),
+        (0.9996, "1 s"),
+        (30, "30 s"),
+        (3.24, "3.2 s"),
+        (59.97, "1 m"),
+        (240, "4 m"),
+        (3600, "1 h"),
+        (5400, "1 h 30 m"),
+        (86_400 * 2 + 3600 * 3, "2 d 3 h"),
+        (-240, "-4 m"),
+    ],
+)
+def test_spoken(seconds: float, text: str) -> None:
+    assert spoken(seconds) == text
+
+
+def test_ago() -> None:
+    now = datetime.now(UTC)
+    assert ago(now - timedelta(minutes=3), now) == "3 m ago"
+    assert ago(now + timedelta(minutes=5), now) == "in 5 m"
+    assert ago(now, now) == "now"
