@@ -38,6 +38,9 @@ PARTS = (
     "clocks",
     "deploy",
     "backlog",
+    "copy",
+    "failover",
+    "mongodb",
 )
 
 
