@@ -1,0 +1,111 @@
+"""The dashboard as an ASGI app, put together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from headway.app import Headway
+from headway.domain.errors import ConfigurationError
+from headway.web.api import PREFIX, routes
+from headway.web.assets import serve_asset
+from headway.web.auth import Auth, session_key
+from headway.web.desk import Desk
+from headway.web.gate import LOOPBACK, Doorkeeper, Gate, checked_hosts
+from headway.web.guarded import GuardedInsight
+from headway.web.live import Broadcast
+from headway.web.metrics import metrics_route
+from headway.web.openapi import openapi_document
+from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
+from headway.web.redaction import Redaction
+from headway.web.rendering import answer_problem
+from headway.web.sessions import Sessions
+
+REFRESH = 1.0
+"""Seconds between live updates."""
+
+
+def create_dashboard(
+    app: Headway,
+    *,
+    auth: Auth,
+    allow_writes: bool = False,
+    redact: Sequence[str] = (),
+    base_path: str = "",
+    hosts: Sequence[str] = LOOPBACK,
+) -> Starlette:
+    """The pages and the API, to be served or mounted: `api.mount("/jobs", create_dashboard(…))`.
+
+    Served by itself it opens the app and closes it; mounted, the app around does that. `redact`
+    names payload fields that are not shown, besides those that sound like secrets. `base_path` is
+    what a proxy takes off the front of paths. `hosts` are the names under which browsers may reach
+    it ("*": any, where the server around it checks them).
+    """
+    if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
+        raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
+    checked_hosts(hosts)
+    insight = GuardedInsight(app.insights, Redaction(redact))
+    desk = Desk(
+        app=app,
+        insight=insight,
+        doorkeeper=Doorkeeper(auth, Sessions(session_key(auth))),
+        allow_writes=allow_writes,
+        live=Broadcast(insight.overview, every=REFRESH),
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with app:
+            yield
+            desk.live.end()
+
+    pages = (overview, actions, jobs, sequences, failures, queues, people)
+    dashboard = Starlette(
+        routes=[
+            *(route for module in pages for route in module.ROUTES),
+            Route("/static/{name:path}", serve_asset),
+            metrics_route(app.store),
+            Mount(
+                PREFIX,
+                routes=[
+                    Route("/openapi.json", _serve_document),
+                    *routes(),
+                ],
+            ),
+        ],
+        middleware=[
+            Middleware(
+                Gate,
+                doorkeeper=desk.doorkeeper,
+                allow_writes=allow_writes,
+                hosts=hosts,
+                base_path=base_path,
+                answer_problem=answer_problem,
+            )
+        ],
+        exception_handlers={HTTPException: _answer_refusal},
+        lifespan=lifespan,
+    )
+    dashboard.state.desk = desk
+    return dashboard
+
+
+def end_streams(dashboard: Starlette) -> None:
+    """Send those away who listen for live updates; a server does so before it shuts down."""
+    cast("Desk", dashboard.state.desk).live.end()
+
+
+async def _serve_document(_: Request) -> Response:
+    return Response(openapi_document(), media_type="application/json")
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    return answer_problem(request, error)

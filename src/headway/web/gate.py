@@ -1,0 +1,200 @@
+"""What every request passes before it is answered, in this order: the Host it names, the Origin it
+comes from, who sends it, and whether it may change anything. Also the headers of every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.domain.errors import ConfigurationError
+from headway.web.auth import Auth, Open, Trust, actor_by_request
+from headway.web.problems import Refused
+from headway.web.sessions import Sessions, new_visit
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SAFE = frozenset({"GET", "HEAD"})
+WRONG_SECRET_COSTS = 0.3
+"""Seconds; wrong secrets are answered one after another, so that guessing is slow."""
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # not no-referrer: forms would then name no Origin
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Doorkeeper:
+    """Knows who is asking, and makes guessing slow."""
+
+    def __init__(self, auth: Auth, sessions: Sessions) -> None:
+        self.auth = auth
+        self.sessions = sessions
+        self._guessing = asyncio.Lock()
+
+    async def actor(self, request: Request) -> str | None:
+        actor = actor_by_request(self.auth, request)
+        if actor is not None or isinstance(self.auth, (Open, Trust)):
+            return actor
+        cookie = request.cookies.get(self.sessions.cookie)
+        actor = self.sessions.actor(cookie) if cookie else None
+        if actor is None and "authorization" in request.headers:
+            await self.wrong_secret()
+        return actor
+
+    async def wrong_secret(self) -> None:
+        async with self._guessing:
+            await asyncio.sleep(WRONG_SECRET_COSTS)
+
+
+class Gate:
+    """ASGI middleware. What it finds out is left in the scope for those behind it."""
+
+    def __init__(
+        self,
+        inner: ASGIApp,
+        *,
+        doorkeeper: Doorkeeper,
+        allow_writes: bool,
+        hosts: Sequence[str],
+        base_path: str,
+        answer_problem: Callable[[Request, Exception], Response],
+    ) -> None:
+        self._inner = inner
+        self._doorkeeper = doorkeeper
+        self._allow_writes = allow_writes
+        self._hosts = checked_hosts(hosts)
+        self._base_path = base_path
+        self._answer_problem = answer_problem
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)  # the lifespan; there are no other routes
+            return
+        sessions = self._doorkeeper.sessions
+        request = Request(scope, receive)
+        visit = request.cookies.get(sessions.visit_cookie, "")
+        scope["headway.base"] = self._base_path + scope.get("root_path", "").rstrip("/")
+        scope["headway.path"] = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/"))
+        scope["headway.visit"] = visit or new_visit()
+        scope["headway.actor"] = None
+        begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+                if not visit and headers.get("content-type", "").startswith("text/html"):
+                    cookies = Response()
+                    sessions.visit(cookies, request, scope["headway.visit"])
+                    headers.append("set-cookie", cookies.headers["set-cookie"])
+            await send(message)
+
+        try:
+            answer = await self._stopped(request) or self._inner
+            await answer(scope, receive, send_with_headers)
+        except Exception as error:
+            if begun:
+                raise
+            await self._answer_problem(request, error)(scope, receive, send_with_headers)
+
+    async def _stopped(self, request: Request) -> Response | None:
+        """The answer if the request goes no further; raises where it is refused outright."""
+        self._check_host(request)
+        _check_origin(request)
+        path: str = request.scope["headway.path"]
+        if path.startswith("/static/"):
+            return None
+        actor = await self._doorkeeper.actor(request)
+        request.scope["headway.actor"] = actor
+        if path in ("/login", "/logout"):
+            return None
+        if actor is None:
+            return self._unknown(request, path)
+        if request.method not in SAFE and not self._allow_writes:
+            raise Refused(
+                403, "read_only", "This dashboard is read-only; start it with writes allowed."
+            )
+        return None
+
+    def _unknown(self, request: Request, path: str) -> Response:
+        if isinstance(self._doorkeeper.auth, Trust):
+            raise Refused(403, "not_authenticated", "You are not let in here; log in first.")
+        if "hx-request" in request.headers:  # a part of a page whose session has ended
+            return Response(status_code=401, headers={"HX-Refresh": "true"})
+        if path.startswith(("/api/", "/metrics", "/live")) or request.method not in SAFE:
+            raise Refused(401, "not_authenticated", "Say who you are: Authorization: Bearer TOKEN.")
+        asked = path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(
+            f"{request.scope['headway.base']}/login?next={quote(asked, safe='')}", 303
+        )
+
+    def _check_host(self, request: Request) -> None:
+        """A page of another site whose name was made to point here must not be answered."""
+        if self._hosts is None:
+            return
+        if _hostname(request.headers.get("host", "")) not in self._hosts:
+            raise Refused(
+                421,
+                "foreign_host",
+                "The dashboard is not known under this host name; name it in hosts=[...], or with "
+                "headway dashboard --allow-host.",
+            )
+
+
+def _check_origin(request: Request) -> None:
+    origin = request.headers.get("origin")
+    host = request.headers.get("host", "")
+    foreign = origin is not None and origin.partition("://")[2].lower() != host.lower()
+    if request.method not in SAFE:
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        foreign = foreign or site not in ("same-origin", "none")
+    if foreign:
+        raise Refused(403, "foreign_origin", "Requests from another site are not answered.")
+
+
+def checked_hosts(hosts: Sequence[str]) -> frozenset[str] | None:
+    """The host names without brackets, in lower case; None if any will do."""
+    if isinstance(hosts, str):
+        raise ConfigurationError(f"hosts takes a list of host names: hosts=[{hosts!r}]")
+    if "*" in hosts:
+        return None
+    found = frozenset(host.lower().strip("[]") for host in hosts)
+    for host in found:
+        if not host or _hostname(f"[{host}]" if ":" in host else host) != host:
+            raise ConfigurationError(
+                f"hosts takes host names without scheme, port and path, not {host!r}"
+            )
+    return found
+
+
+def _hostname(place: str) -> str | None:
+    with contextlib.suppress(ValueError):
+        return urlsplit(f"//{place}").hostname
+    return None

@@ -1,0 +1,87 @@
+"""The read model as it may be seen from outside: what is redacted is left out, and cannot be found
+out by searching for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.domain.insight import (
+    AuditPage,
+    Checked,
+    Counted,
+    Explanation,
+    FailureGroup,
+    JobDetail,
+    Overview,
+    QueueSummary,
+    SequenceGraph,
+    SequencePage,
+    TypeSummary,
+    WorkerSummary,
+)
+from headway.domain.reading import JobFilter, Page
+from headway.ports.insight import Insight
+from headway.web.problems import Refused
+from headway.web.redaction import Redaction
+
+
+class GuardedInsight:
+    """An Insight over another one. Pages and API see the store only through it."""
+
+    def __init__(self, insight: Insight, redaction: Redaction) -> None:
+        self._insight = insight
+        self._redaction = redaction
+
+    def allowed(self, which: JobFilter) -> JobFilter:
+        """The filter, unless it asks about what is not shown."""
+        for argument in which.arguments:
+            if any(map(self._redaction.hides, argument.path.split("."))):
+                raise Refused(
+                    403,
+                    "redacted",
+                    f"args.{argument.path} is redacted, so it cannot be searched for.",
+                )
+        return which
+
+    async def overview(self, *, minutes: int = 60) -> Overview:
+        return await self._insight.overview(minutes=minutes)
+
+    async def queues(self) -> list[QueueSummary]:
+        return await self._insight.queues()
+
+    async def types(self) -> list[TypeSummary]:
+        return await self._insight.types()
+
+    async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
+        page = await self._insight.jobs(self.allowed(which), cursor=cursor, limit=limit)
+        return Page([self._redaction.job(job) for job in page.jobs], page.cursor)
+
+    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
+        return await self._insight.count(self.allowed(which), at_most=at_most)
+
+    async def job(self, id: str) -> JobDetail:
+        detail = await self._insight.job(id)
+        return msgspec.structs.replace(detail, job=self._redaction.job(detail.job))
+
+    async def why(self, id: str) -> Explanation:
+        return await self._insight.why(id)
+
+    async def sequences(
+        self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
+    ) -> SequencePage:
+        return await self._insight.sequences(self.allowed(which), cursor=cursor, limit=limit)
+
+    async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
+        return await self._insight.graph(id, at_most=at_most)
+
+    async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
+        return await self._insight.failures(self.allowed(which), limit=limit)
+
+    async def workers(self) -> list[WorkerSummary]:
+        return await self._insight.workers()
+
+    async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
+        return await self._insight.audit(cursor=cursor, limit=limit)
+
+    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
+        return await self._insight.check(cursor=cursor, limit=limit)

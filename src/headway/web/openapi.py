@@ -1,0 +1,112 @@
+"""The API's description, made from the types that it is implemented with."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from headway.web.api import OPERATIONS, PREFIX, Operation
+from headway.web.problems import ProblemAnswer
+
+_PROBLEMS = {
+    "400": "The request does not fit.",
+    "401": "Nobody said who is asking.",
+    "403": "Not allowed: read-only, redacted, or from another site.",
+    "404": "There is no such job.",
+    "409": "The job is in another state.",
+    "413": "The request is too large.",
+    "415": "The body is not JSON.",
+    "421": "The dashboard is not known under this host name.",
+    "503": "The store does not answer.",
+}
+
+
+@cache
+def openapi_document() -> bytes:
+    return msgspec.json.encode(describe())
+
+
+def describe() -> dict[str, Any]:
+    types: list[Any] = [ProblemAnswer]
+    for operation in OPERATIONS:
+        types += [operation.answer, *([operation.body] if operation.body else [])]
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    answers = iter(schemas)
+    problem = next(answers)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        answer = next(answers)
+        body = next(answers) if operation.body else None
+        described = _describe(operation, answer, body, problem)
+        paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Headway admin API",
+            "version": "1",
+            "description": "The questions and levers of the dashboard and the CLI.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "password": {"type": "http", "scheme": "basic"},
+            },
+        },
+        "security": [{"token": []}, {"password": []}],
+    }
+
+
+def _describe(
+    operation: Operation, answer: dict[str, Any], body: dict[str, Any] | None, problem: Any
+) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": _parameters(operation),
+        "responses": {
+            str(operation.status): _answer("What was asked for.", answer),
+            **{status: _answer(text, problem) for status, text in _PROBLEMS.items()},
+        },
+    }
+    if body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": body}},
+        }
+    return described
+
+
+def _answer(text: str, schema: Any) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ]
+    schema = msgspec.json.schema(operation.query)
+    properties = schema["$defs"][operation.query.__name__]["properties"]
+    found += [
+        {"name": name, "in": "query", "required": False, "schema": _without_null(each)}
+        for name, each in properties.items()
+    ]
+    return found
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that is not given is left out; there is no way to write null in a query."""
+    plain = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
+    for each in schema.get("anyOf", ()):
+        if each != {"type": "null"}:
+            plain |= each
+    if schema.get("default") is not None:
+        plain["default"] = schema["default"]
+    return plain

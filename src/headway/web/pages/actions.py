@@ -1,0 +1,112 @@
+"""What forms do to jobs: to those that were selected, or to all that match a filter."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headway.domain.filtering import parse_filter
+from headway.domain.insight import JobAction
+from headway.web.bodies import Form
+from headway.web.desk import desk_of
+from headway.web.pages.jobs import VERBS
+from headway.web.problems import Refused
+from headway.web.rendering import own_path, page, read_own_form, redirect
+from headway.web.searching import Search
+
+COUNTED = 20_000
+PATIENCE = 2.0
+"""Seconds that one request goes on with a bulk action; the page then asks for the rest."""
+
+
+async def act_on_selected(request: Request) -> Response:
+    form = await read_own_form(request)
+    action = _action(form.one("action"))
+    ids = form.all("id")
+    back = own_path(form.one("back"))
+    if not ids:
+        raise Refused(400, "nothing_selected", "No job was selected; tick some and try again.")
+    batch = await desk_of(request).operator(request).act(action, ids)
+    if action is JobAction.DELETE and back.startswith("/jobs/"):
+        back = "/jobs"  # the page it came from is about what is gone
+    return redirect(
+        request, back, did=action.value, changed=batch.changed, passed=batch.passed_over
+    )
+
+
+async def confirm_all(request: Request) -> Response:
+    """How many it would be, and whether that is meant."""
+    search = Search.of(request)
+    action = _action(request.query_params.get("action", ""))
+    count = None
+    if search.which is not None:
+        count = await desk_of(request).insight.count(search.which, at_most=COUNTED)
+    return page(
+        request,
+        "act_on_all.html",
+        status=search.status,
+        section="jobs",
+        search=search,
+        action=action,
+        verb=VERBS[action],
+        count=count,
+        at_most=COUNTED,
+    )
+
+
+async def act_on_all(request: Request) -> Response:
+    """One stretch of it. The cursor and the sums so far go through the page."""
+    form = await read_own_form(request)
+    action, text = _action(form.one("action")), form.one("q")
+    desk = desk_of(request)
+    which = desk.insight.allowed(parse_filter(text))
+    operator = desk.operator(request)
+    cursor = form.one("cursor") or None
+    changed, passed = _sum(form, "changed"), _sum(form, "passed")
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + PATIENCE
+    while True:
+        batch = await operator.act_on_all(action, which, cursor=cursor)
+        changed += batch.changed
+        passed += batch.passed_over
+        cursor = batch.cursor
+        if cursor is None:
+            return redirect(
+                request, "/jobs", q=text, did=action.value, changed=changed, passed=passed
+            )
+        if loop.time() >= ends:
+            return page(
+                request,
+                "act_on_all_more.html",
+                section="jobs",
+                action=action,
+                verb=VERBS[action],
+                text=text,
+                cursor=cursor,
+                changed=changed,
+                passed=passed,
+            )
+
+
+def _action(text: str) -> JobAction:
+    try:
+        return JobAction(text)
+    except ValueError:
+        raise Refused(400, "invalid_action", "There is no such action.") from None
+
+
+def _sum(form: Form, name: str) -> int:
+    text = form.one(name) or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise Refused(400, "bad_form", "The form could not be read.")
+    return int(text)
+
+
+ROUTES = [
+    Route("/jobs/act", act_on_selected, methods=["POST"]),
+    Route("/jobs/all", confirm_all),
+    Route("/jobs/all", act_on_all, methods=["POST"]),
+]

@@ -1,0 +1,32 @@
+"""Dead letters, grouped by what went wrong."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headway.domain.insight import FailureGroup
+from headway.web.desk import desk_of
+from headway.web.pages.jobs import done
+from headway.web.rendering import page
+from headway.web.searching import Search
+
+
+async def list_failures(request: Request) -> Response:
+    search = Search.of(request)
+    groups: list[FailureGroup] = []
+    if search.which is not None:
+        groups = await desk_of(request).insight.failures(search.which)
+    return page(
+        request,
+        "failures.html",
+        status=search.status,
+        section="failures",
+        search=search,
+        groups=groups,
+        done=done(request),
+    )
+
+
+ROUTES = [Route("/failures", list_failures)]

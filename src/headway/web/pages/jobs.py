@@ -1,0 +1,112 @@
+"""Jobs: the list with its search, and one job."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headway.domain.insight import Counted, JobAction, JobDetail, ShownState
+from headway.domain.reading import Page
+from headway.web.desk import desk_of
+from headway.web.rendering import page, path_here
+from headway.web.searching import Search
+
+PAGE = 50
+COUNTED = 1_000
+"""Exact enough for a list; before something is done to all of them they are counted further."""
+
+OFFERED = {
+    ShownState.BLOCKED: (JobAction.CANCEL,),
+    ShownState.SCHEDULED: (JobAction.RUN_NOW, JobAction.CANCEL),
+    ShownState.PENDING: (JobAction.CANCEL,),
+    ShownState.RUNNING: (JobAction.CANCEL,),
+    ShownState.COMPLETED: (JobAction.DELETE,),
+    ShownState.FAILED: (JobAction.RETRY, JobAction.DELETE),
+    ShownState.CANCELLED: (JobAction.DELETE,),
+}
+"""What makes sense for a job in this state."""
+
+VERBS = {
+    JobAction.RETRY: "Retry",
+    JobAction.RUN_NOW: "Run now",
+    JobAction.CANCEL: "Cancel",
+    JobAction.DELETE: "Delete",
+}
+
+
+async def list_jobs(request: Request) -> Response:
+    insight = desk_of(request).insight
+    search = Search.of(request)
+    cursor = request.query_params.get("cursor") or None
+    found, count = Page([], None), Counted(0)
+    if search.which is not None:
+        found = await insight.jobs(search.which, cursor=cursor, limit=PAGE)
+        count = await insight.count(search.which, at_most=COUNTED)
+    return page(
+        request,
+        "jobs.html",
+        status=search.status,
+        section="jobs",
+        search=search,
+        page=found,
+        count=count,
+        at_most=COUNTED,
+        here=cursor,
+        back=path_here(request),
+        verbs=VERBS,
+        done=done(request),
+    )
+
+
+async def show_job(request: Request) -> Response:
+    detail = await desk_of(request).insight.job(request.path_params["id"])
+    return page(
+        request,
+        "job.html",
+        section="jobs",
+        offered=OFFERED[detail.shown],
+        verbs=VERBS,
+        detail=detail,
+        job=detail.job,
+        mark=_mark(detail),
+        done=done(request),
+    )
+
+
+async def show_job_head(request: Request) -> Response:
+    """The part of a job's page that moves; the whole page again once there is more to tell."""
+    detail = await desk_of(request).insight.job(request.path_params["id"])
+    if _mark(detail) != request.query_params.get("mark"):
+        return Response(headers={"HX-Refresh": "true"})
+    return page(
+        request,
+        "job_head.html",
+        offered=OFFERED[detail.shown],
+        verbs=VERBS,
+        detail=detail,
+        job=detail.job,
+        mark=_mark(detail),
+    )
+
+
+def _mark(detail: JobDetail) -> str:
+    return f"{detail.shown}-{detail.job.lease_version}-{len(detail.attempts)}"
+
+
+def done(request: Request) -> dict[str, str | int] | None:
+    """What an action just did, for the page that follows it."""
+    query = request.query_params
+    try:
+        action = JobAction(query["did"])
+        changed, passed = int(query["changed"]), int(query["passed"])
+    except (KeyError, ValueError):
+        return None
+    return {"action": action.value, "changed": changed, "passed": passed}
+
+
+ROUTES = [
+    Route("/jobs", list_jobs),
+    Route("/jobs/{id}", show_job),
+    Route("/jobs/{id}/head", show_job_head),
+]

@@ -1,0 +1,77 @@
+"""Who works here and who did what: workers, the audit, logging in and out."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headway.web.auth import Password, Token, actor_by_login
+from headway.web.desk import desk_of
+from headway.web.rendering import own_path, page, read_own_form, redirect
+
+
+async def list_workers(request: Request) -> Response:
+    workers = await desk_of(request).insight.workers()
+    return page(request, "workers.html", section="workers", workers=workers)
+
+
+async def list_audit(request: Request) -> Response:
+    cursor = request.query_params.get("cursor") or None
+    found = await desk_of(request).insight.audit(cursor=cursor)
+    return page(request, "audit.html", section="audit", page=found, cursor=cursor)
+
+
+async def show_login(request: Request) -> Response:
+    auth = desk_of(request).doorkeeper.auth
+    wanted = own_path(request.query_params.get("next", ""))
+    if request.scope["headway.actor"] is not None or not isinstance(auth, (Token, Password)):
+        return redirect(request, wanted)
+    return page(
+        request,
+        "login.html",
+        section="",
+        by_password=isinstance(auth, Password),
+        wanted=wanted,
+        wrong=False,
+    )
+
+
+async def log_in(request: Request) -> Response:
+    doorkeeper = desk_of(request).doorkeeper
+    auth = doorkeeper.auth
+    if not isinstance(auth, (Token, Password)):
+        return redirect(request, "/")
+    form = await read_own_form(request)
+    wanted = own_path(form.one("next"))
+    actor = actor_by_login(auth, form.one("user"), form.one("secret"))
+    if actor is None:
+        await doorkeeper.wrong_secret()
+        return page(
+            request,
+            "login.html",
+            status=401,
+            section="",
+            by_password=isinstance(auth, Password),
+            wanted=wanted,
+            wrong=True,
+        )
+    answer = redirect(request, wanted)
+    doorkeeper.sessions.begin(answer, request, actor)
+    return answer
+
+
+async def log_out(request: Request) -> Response:
+    await read_own_form(request)
+    answer = redirect(request, "/login")
+    desk_of(request).doorkeeper.sessions.end(answer, request)
+    return answer
+
+
+ROUTES = [
+    Route("/workers", list_workers),
+    Route("/audit", list_audit),
+    Route("/login", show_login),
+    Route("/login", log_in, methods=["POST"]),
+    Route("/logout", log_out, methods=["POST"]),
+]

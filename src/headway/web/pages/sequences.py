@@ -1,0 +1,55 @@
+"""Sequences: the list, and one drawn with everything around it."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headway.domain.insight import SequencePage, ShownState
+from headway.web.desk import desk_of
+from headway.web.drawing import draw
+from headway.web.pages.jobs import PAGE
+from headway.web.rendering import page
+from headway.web.searching import Search
+
+ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
+DRAWN = 300
+"""Jobs; more cannot be read on a screen."""
+
+
+async def list_sequences(request: Request) -> Response:
+    search = Search.of(request)
+    cursor = request.query_params.get("cursor") or None
+    found = SequencePage([], None)
+    if search.which is not None:
+        found = await desk_of(request).insight.sequences(search.which, cursor=cursor, limit=PAGE)
+    return page(
+        request,
+        "sequences.html",
+        status=search.status,
+        section="sequences",
+        search=search,
+        page=found,
+        here=cursor,
+    )
+
+
+async def show_sequence(request: Request) -> Response:
+    id = request.path_params["id"]
+    graph = await desk_of(request).insight.graph(id, at_most=DRAWN)
+    return page(
+        request,
+        "sequence.html",
+        section="sequences",
+        id=id,
+        graph=graph,
+        drawing=draw(graph),
+        moving=any(node.state not in ENDED for node in graph.nodes),
+    )
+
+
+ROUTES = [
+    Route("/sequences", list_sequences),
+    Route("/sequences/{id}", show_sequence),
+]

@@ -1,0 +1,80 @@
+"""What went wrong, in one shape: a status, a code for programs and a sentence for people."""
+
+from __future__ import annotations
+
+import logging
+import re
+from http import HTTPStatus
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from headway.domain.errors import (
+    HeadwayError,
+    InvalidRequest,
+    JobNotFound,
+    SequencesNeeded,
+    StoreError,
+    WrongState,
+)
+
+logger = logging.getLogger("headway.web")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """`code` is the error's name in snake case: `job_not_found`, `invalid_option`."""
+
+    code: str
+    message: str
+
+
+class ProblemAnswer(msgspec.Struct, frozen=True):
+    """What every refused or failed request answers."""
+
+    error: Problem
+
+
+class Refused(Exception):
+    """A request that is not let through; raised while it is read."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status = status
+        self.code = code
+        super().__init__(message)
+
+
+def problem_of(error: Exception) -> tuple[int, Problem]:
+    """The status and the problem. Anything unforeseen is logged and answered without details."""
+    match error:
+        case Refused():
+            return error.status, Problem(error.code, str(error))
+        case InvalidRequest():
+            return 400, Problem(_code(error), str(error))
+        case JobNotFound():
+            return 404, Problem(_code(error), str(error))
+        case WrongState() | SequencesNeeded():
+            return 409, Problem(_code(error), str(error))
+        case StoreError():
+            logger.warning("the store did not answer: %s", error)
+            return 503, Problem(_code(error), str(error))
+        case HeadwayError():
+            return 400, Problem(_code(error), str(error))
+        case HTTPException():
+            phrase = HTTPStatus(error.status_code).phrase
+            code = re.sub(r"[^a-z]+", "_", phrase.lower())
+            return error.status_code, Problem(code, _SENTENCES.get(error.status_code, phrase))
+        case _:
+            logger.error("a request failed", exc_info=error)
+            return 500, Problem(
+                "internal", "Something went wrong here; the server's log says what."
+            )
+
+
+_SENTENCES = {
+    404: "There is no such page.",
+    405: "This address does not take that method.",
+}
+
+
+def _code(error: Exception) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()

@@ -1,0 +1,75 @@
+"""Payload fields that are not shown: by name, wherever in the payload they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from headway.domain.errors import ConfigurationError
+from headway.domain.job import JobRecord
+
+ALWAYS = (
+    "password", "passwd", "passphrase", "secret", "token", "credential", "authorization",
+    "api_key", "apikey", "access_key", "private_key", "cookie", "cvv", "cvc", "card_number", "iban",
+)  # fmt: skip
+HIDDEN = "[redacted]"
+
+_WORD = re.compile(r"[^a-z0-9]+")
+
+
+class Redaction:
+    """A field is hidden if its name holds one of the names; case, `-` and `_` do not matter:
+    `password` hides `userPassword` and `db_password_hash`."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        if isinstance(names, str):
+            raise ConfigurationError(f"redact takes a list of names: redact=[{names!r}]")
+        plain = {_plain(name) for name in (*ALWAYS, *names)}
+        if "" in plain:
+            raise ConfigurationError("a name to redact needs a letter or a digit")
+        self._pattern = re.compile("|".join(map(re.escape, sorted(plain))))
+
+    def hides(self, name: str) -> bool:
+        return self._pattern.search(_plain(name)) is not None
+
+    def payload(self, text: str) -> str:
+        """The payload as JSON without the values of hidden fields. What is not JSON has no fields
+        to tell apart, so all of it is hidden."""
+        try:
+            value: object = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return msgspec.json.encode(f"[not JSON: {len(text):,} characters]").decode()
+        except RecursionError:
+            return msgspec.json.encode("[nested too deeply to be shown]").decode()
+        if not self._found_in(text):
+            return text
+        return msgspec.json.encode(self._cleaned(value)).decode()
+
+    def job(self, job: JobRecord) -> JobRecord:
+        lease = job.lease and msgspec.structs.replace(job.lease, token=HIDDEN)
+        output = None if job.output is None else self.payload(job.output)
+        return msgspec.structs.replace(
+            job, input=self.payload(job.input), output=output, lease=lease
+        )
+
+    def _found_in(self, text: str) -> bool:
+        """A quick look that spares most payloads being rewritten."""
+        return "\\u" in text or self._pattern.search(_plain(text)) is not None
+
+    def _cleaned(self, value: object) -> object:
+        if isinstance(value, Mapping):
+            fields = cast("Mapping[str, Any]", value)
+            return {
+                name: HIDDEN if self.hides(name) else self._cleaned(inner)
+                for name, inner in fields.items()
+            }
+        if isinstance(value, list):
+            return [self._cleaned(inner) for inner in cast("list[object]", value)]
+        return value
+
+
+def _plain(name: str) -> str:
+    return _WORD.sub("", name.lower())
