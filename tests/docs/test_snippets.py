@@ -3,8 +3,8 @@
 The blocks of a page share their names, and may use `await`. A page's comments hold code that
 readers need not see: `<!-- setup` gives names to what a block takes for granted and runs workers,
 `<!-- check` makes sure that what the page says is so. Blocks that begin with a file's name become
-that file. A page that uses `dsn` gets a fresh PostgreSQL database. What `leaving` is given is
-undone when the page ends.
+that file. Blocks in `py` are code for other libraries, and not run. A page that uses `dsn` gets a
+fresh PostgreSQL database. What `leaving` is given is undone when the page ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tests.docs.pages import ROOT, Block, read_blocks
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "guarantees.md",
+    ROOT / "docs" / "scaling.md",
     *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
 ]
 
 
@@ -49,6 +51,8 @@ async def test_page(page: Path, folder: Path, request: pytest.FixtureRequest) ->
         names: dict[str, Any] = {"__name__": page.stem, "leaving": leaving}
         if any(re.search(r"\bdsn\b", block.text) for block in blocks):
             names["dsn"] = request.getfixturevalue("postgres_url")
+        if any(re.search(r"\bmongo_url\b", block.text) for block in blocks):
+            names["mongo_url"] = request.getfixturevalue("mongo_url")
         for block in blocks:
             await run(block, names, page, folder)
 
@@ -70,7 +74,7 @@ async def run(block: Block, names: dict[str, Any], page: Path, folder: Path) -> 
 
 
 def test_every_page_for_users_is_run() -> None:
-    """A new guide with Python in it is found; one without is a mistake in its fences."""
+    """A new guide is found; one without code or commands has a mistake in its fences."""
     assert len(PAGES) >= 7
     for page in PAGES:
-        assert any(block.kind == "python" for block in read_blocks(page)), page
+        assert any(block.kind in ("python", "console") for block in read_blocks(page)), page

@@ -1,5 +1,6 @@
 """The tutorial, followed to the letter: its files are written, its commands are run, and what they
-print is what the page says, except for what differs every time (times, ids, names of workers)."""
+print is what the page says, except for what differs every time (times, ids,
+folders, names of workers)."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ DIFFERS = [
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "ID"),
     (re.compile(r"worker \S+:\d+:[0-9a-f]{8}"), "worker ID"),
     (re.compile(r"after \d+\.\d+ s"), "after SECONDS"),
+    (re.compile(r'File "/.*/'), 'File "FOLDER/'),
 ]
 
 

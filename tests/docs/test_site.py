@@ -1,0 +1,109 @@
+"""The site builds without a warning, its links lead somewhere, and it needs no other host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import headway
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+_PAGE = re.compile(r"\]\((?P<page>[\w/\-]+\.md)\)")
+
+
+@dataclass
+class Page(HTMLParser):
+    """What an HTML page links to, what it loads, and what can be linked to in it."""
+
+    links: list[str] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value}
+        if "id" in given:
+            self.anchors.add(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and "href" in given:
+            self.loads.append(given["href"])
+        elif "src" in given:
+            self.loads.append(given["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("site")
+    built = place / "html"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", str(place / "doctrees"), str(DOCS), str(built)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+def read(site: Path) -> dict[Path, Page]:
+    pages: dict[Path, Page] = {}
+    for path in site.rglob("*.html"):
+        pages[path] = page = Page()
+        page.feed(path.read_text())
+    return pages
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_site(site: Path) -> None:
+    pages = read(site)
+    for source in DOCS.rglob("*.md"):
+        name = source.relative_to(DOCS)
+        if name != Path("README.md"):
+            assert site / name.with_suffix(".html") in pages
+            assert (site / name).read_text() == source.read_text()
+    for path, page in pages.items():
+        for address in page.loads:
+            assert not urlsplit(address).netloc, f"{path.name} loads {address}"
+        for address in (*page.links, *page.loads):
+            check_link(path, address, pages)
+    api = pages[site / "api.html"].anchors
+    assert [name for name in headway.__all__ if f"headway.{name}" not in api] == []
+    assert "setup" not in re.findall(r"<!-- (\w+)", (site / "guides/retries.html").read_text())
+
+
+def check_link(path: Path, address: str, pages: dict[Path, Page]) -> None:
+    parts = urlsplit(address)
+    if parts.scheme or parts.netloc:
+        return
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    assert target.exists(), f"{path.name} links to {address}"
+    if parts.fragment and target in pages:
+        assert unquote(parts.fragment) in pages[target].anchors, f"{path.name} links to {address}"
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    lines = re.findall(r"^`\w+`(?:, `\w+`)*$", (DOCS / "api.md").read_text(), flags=re.MULTILINE)
+    names = [name for line in lines for name in re.findall(r"\w+", line)]
+    assert sorted(names) == sorted(headway.__all__)
+
+
+def test_llms_txt_lists_what_the_entrance_lists() -> None:
+    def listed(name: str) -> list[str]:
+        return [match["page"] for match in _PAGE.finditer((DOCS / name).read_text())]
+
+    assert listed("llms.txt") == listed("index.md")
+    assert all((DOCS / page).exists() for page in listed("llms.txt"))
