@@ -35,7 +35,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format docs bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -60,6 +60,10 @@ check: $(READY) ## format, lint, types and import layers, without changing a fil
 format: $(READY) ## format the code and repair what the linter can
 	$(PYTHON) -m ruff format
 	$(PYTHON) -m ruff check --fix
+
+docs: $(READY) ## make the site in build/docs; a warning is an error
+	$(PYTHON) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)
@@ -99,7 +103,7 @@ fast-tests-on-%: .venvs/py%/.ready
 clean: ## remove everything that was made here
 	rm -rf .venv .venvs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-$(READY): requirements/dev.txt requirements/test.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/docs.txt requirements/test.txt pyproject.toml
 	$(call install,.venv,$(PYTHON3),requirements/dev.txt)
 
 .PRECIOUS: .venvs/py%/.ready
