@@ -36,7 +36,7 @@ class Work:
 
     def __init__(self, dsn: str, diary: Diary | None = None, **options: Any) -> None:
         self.app = app = Headway(dsn, migrate=False, **options)
-        postgres = dsn.startswith("postgres")
+        postgres, mongodb = dsn.startswith("postgres"), dsn.startswith("mongodb")
         note: Callable[[str, Job[*tuple[Any, ...]]], None]
         note = (lambda _what, _job: None) if diary is None else diary.note
 
@@ -48,6 +48,9 @@ class Work:
             values = job.id, job.lease.token, job.lease.version
             if postgres:
                 await tx.execute(POSTGRES_EFFECT, values)
+            elif mongodb:
+                effect = dict(zip(("job", "token", "version"), values, strict=True))
+                await tx.client.get_default_database()["effect"].insert_one(effect, session=tx)
             else:
                 tx.execute(SQLITE_EFFECT, values)
             note("end", job)

@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from tests.servers import PostgresBinaries, PostgresServer
+from tests.servers_mongo import MongoReplicaSet
 
 GRACE = 2.0
 """Seconds that threads and tasks have for ending after a test."""
@@ -92,6 +93,19 @@ def second_postgres_url(second_postgres_server: PostgresServer) -> Iterator[str]
     name = second_postgres_server.create_database()
     yield second_postgres_server.url(name)
     second_postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def mongo_replica_set() -> Iterator[MongoReplicaSet]:
+    """The MongoDB that most tests use: one node, with its data in memory, for speed."""
+    with MongoReplicaSet() as replica_set:
+        yield replica_set
+
+
+@pytest.fixture
+def mongo_url(mongo_replica_set: MongoReplicaSet) -> str:
+    """A fresh, empty database."""
+    return mongo_replica_set.url(mongo_replica_set.new_database())
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ START_TIMEOUT = 20.0
 class NewsServer:
     """One server process. `start`, `stop` and `kill` return only when done, and may be repeated;
     the port stays the same. A context manager starts it, stops it and removes its directory.
-    Should this process die without a word, a guard process kills the server."""
+    Should this process die without a word, a guard process kills the server and does the same."""
 
     scheme = ""
 
@@ -62,7 +62,10 @@ class NewsServer:
                 start_new_session=True,
             )
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _ || kill -9 "$0"', str(self._process.pid)],
+            [
+                *("/bin/sh", "-c", 'read -r _ || { kill -9 "$0"; rm -rf "$1"; }'),
+                *(str(self._process.pid), self.directory),
+            ],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -58,6 +58,11 @@ def test_importing_headway_imports_no_driver():
             f"postgres://me:{SECRET}@db.example/shop",
             "PostgreSQL database 'shop' at db.example:5432",
         ),
+        (
+            f"mongodb://me:{SECRET}@one,two:27018/shop?replicaSet=rs0",
+            "MongoDB database 'shop' at one,two:27018",
+        ),
+        (f"mongodb+srv://me:{SECRET}@db.example", "MongoDB database 'headway' at db.example"),
     ],
 )
 def test_a_url_names_the_store(url: str, name: str):

@@ -174,6 +174,8 @@ def current_world() -> World:
 class TaskPulse:
     """Beats on the virtual loop: there are no threads in a simulation."""
 
+    apart = False
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._wake = asyncio.Event()

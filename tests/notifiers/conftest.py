@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headway.notifiers.local import LocalNotifier
+from headway.notifiers.mongodb import MongoNotifier
 from headway.notifiers.nats import NatsNotifier
 from headway.notifiers.none import NoNotifier
 from headway.notifiers.postgres import PostgresNotifier
@@ -19,6 +20,7 @@ from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifier import Notifier
 from tests.conftest import not_verified
 from tests.servers import PostgresServer
+from tests.servers_mongo import MongoReplicaSet
 from tests.servers_news import NatsServer, RedisServer, ValkeyServer
 
 KINDS = {
@@ -26,6 +28,7 @@ KINDS = {
     "none": NoNotifier.reach,
     "sqlite": SqliteNotifier.reach,
     "postgres": PostgresNotifier.reach,
+    "mongodb": MongoNotifier.reach,
     "redis": RedisNotifier.reach,
     "valkey": RedisNotifier.reach,
     "nats": NatsNotifier.reach,
@@ -99,6 +102,9 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
         case "postgres":
             postgres: PostgresServer = server("postgres_server")
             return Kind(name, lambda: PostgresNotifier(postgres.url(), schema=prefix))
+        case "mongodb":
+            mongo: MongoReplicaSet = server("mongo_replica_set")
+            return Kind(name, lambda: MongoNotifier(mongo.url("news"), schema=prefix))
         case "redis" | "valkey":
             redis: RedisServer = server(f"{name}_server")
             return Kind(name, lambda: RedisNotifier(redis.url, prefix=prefix))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headway import ConfigurationError, Headway, LocalNotifier, NoNotifier
+from headway.notifiers.mongodb import MongoNotifier
 from headway.notifiers.nats import NatsNotifier
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
@@ -32,6 +33,11 @@ SECRET = "hunter2"
             PostgresNotifier,
             "notifier on PostgreSQL database 'shop' at db:5432",
         ),
+        (
+            f"mongodb://me:{SECRET}@one,two:27018/shop?replicaSet=rs0",
+            MongoNotifier,
+            "notifier on MongoDB database 'shop' at one,two:27018",
+        ),
     ],
 )
 def test_a_url_names_the_notifier(notifier: str, kind: type[Any], name: str | None) -> None:
@@ -48,6 +54,7 @@ def test_a_url_names_the_notifier(notifier: str, kind: type[Any], name: str | No
         ("memory://", LocalNotifier),
         ("sqlite:///shop.db", SqliteNotifier),
         ("postgresql://db/shop", PostgresNotifier),
+        ("mongodb://db/shop", MongoNotifier),
         (MemoryStore(), LocalNotifier),
     ],
 )

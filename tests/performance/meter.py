@@ -17,7 +17,8 @@ TABLES = """select
     from pg_stat_user_tables"""
 STATEMENTS = """select query, calls from pg_stat_statements s
     join pg_database d on d.oid = s.dbid and d.datname = current_database()
-    where query not like '%pg_stat%' and query not like 'set %' order by calls desc"""
+    where query not like '%pg_stat%' and query not like 'set %'
+    and query not like '%pg_backend_pid%' order by calls desc"""
 """Without what is set on a new connection: how many a pool opens is a matter of timing."""
 SESSIONS = """select count(*) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()"""

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.alone  # a busy machine makes batches small
 
 FEW, MANY = 1_000, 3_000
 """Draining both, and looking at the difference, leaves out what a worker costs by itself."""
-CONNECTION = 3
+CONNECTION = 4
 """Round trips of one connection more: being set up, and statements that are prepared on it."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, Notify, OperationalError, sql
 from psycopg.rows import TupleRow
 
+from headway.domain.errors import ConfigurationError
 from headway.domain.names import check_identifier
 from headway.domain.news import JobsScheduled, News, Topic
 from headway.notifiers.link import Ears, Link
@@ -21,7 +22,7 @@ from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation, Statement
-from headway.providers.psycopg import describe
+from headway.providers.reaching import WHO_ANSWERS, connect_arguments, describe, is_pooled
 
 LONGEST_CHANNEL = 63
 
@@ -40,8 +41,7 @@ class PostgresNotifier(LinkedNotifier):
     """Wakes everyone who listens on the same database and schema.
 
     It keeps no budgets between processes: each wakes at most as many of its own workers as there
-    are jobs. LISTEN does not survive a pooler in transaction mode: give it a DSN that leads to the
-    server itself.
+    are jobs. LISTEN does not survive a pooler: give it a DSN that leads to the server itself.
     """
 
     reach = Reach.EVERY_COMMIT
@@ -115,6 +115,7 @@ class _PostgresLink:
         async with self._lock:
             if self._listening is None:
                 self._listening = await self._connect("headway listener")
+                await _require_server(self._listening)
                 self._listening.add_notify_handler(self._on_notify)
             for topic in topics:
                 channel = sql.Identifier(self._channels[topic])
@@ -158,15 +159,10 @@ class _PostgresLink:
     async def _connect(self, name: str) -> AsyncConnection[TupleRow]:
         if self._closed:
             raise ConnectionError("the connections of this notifier were given up")
-        settings: dict[str, Any] = {
-            "application_name": name,
-            "connect_timeout": 5,
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "tcp_user_timeout": 15_000,
-        }
-        return await AsyncConnection.connect(self._dsn, autocommit=True, **settings)
+        settings: dict[str, Any] = {**connect_arguments(self._dsn), "application_name": name}
+        return await AsyncConnection.connect(
+            self._dsn, autocommit=True, prepare_threshold=None, **settings
+        )
 
     async def _ask(
         self, connection: AsyncConnection[TupleRow], query: sql.SQL | sql.Composed
@@ -194,6 +190,15 @@ class _PostgresLink:
     def _on_notify(self, notify: Notify) -> None:
         """What arrives while a statement runs."""
         self._ears.heard(notify.payload)
+
+
+async def _require_server(connection: AsyncConnection[TupleRow]) -> None:
+    cursor = await connection.execute(WHO_ANSWERS)
+    if is_pooled(connection, await cursor.fetchone()):
+        raise ConfigurationError(
+            "LISTEN does not survive a pooler; name a DSN that leads to the server itself, as in "
+            'notifier="postgresql://…"'
+        )
 
 
 def _cut(connection: AsyncConnection[TupleRow]) -> None:

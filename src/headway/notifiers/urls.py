@@ -11,7 +11,9 @@ from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.ports.notifier import Notifier
 
-NAMES = '"none", "local", redis://, nats://, postgresql://'
+NAMES = '"none", "local", redis://, nats://, postgresql://, mongodb://'
+
+_MONGODB = ("mongodb", "mongodb+srv")
 
 
 def notifier_from_url(url: str, *, schema: str) -> Notifier:
@@ -23,7 +25,8 @@ def notifier_from_url(url: str, *, schema: str) -> Notifier:
         return LocalNotifier()
     if not separator:
         raise ConfigurationError(f"a notifier is named by a URL or a word: {NAMES}")
-    _check_port(url)
+    if scheme not in _MONGODB:  # whose URLs may name several servers
+        _check_port(url)
     match scheme:
         case "redis" | "rediss" | "valkey" | "valkeys":
             return _load("redis", "RedisNotifier")(url.replace("valkey", "redis", 1))
@@ -31,6 +34,8 @@ def notifier_from_url(url: str, *, schema: str) -> Notifier:
             return _load("nats", "NatsNotifier")(url)
         case "postgresql" | "postgres":
             return _load("postgres", "PostgresNotifier")(url, schema=schema)
+        case "mongodb" | "mongodb+srv":
+            return _load("mongodb", "MongoNotifier")(url, schema=schema)
         case _:
             raise ConfigurationError(f"unknown scheme {scheme[:40]!r}; there are {NAMES}")
 
@@ -42,12 +47,15 @@ def notifier_for_store(url: str, *, path: str | None, schema: str) -> Notifier:
         return _load("sqlite", "SqliteNotifier")(path)
     if scheme in ("postgresql", "postgres"):
         return _load("postgres", "PostgresNotifier")(url, schema=schema)
+    if scheme in _MONGODB:
+        return _load("mongodb", "MongoNotifier")(url, schema=schema)
     return LocalNotifier()
 
 
 def _check_port(url: str) -> None:
     try:
-        _ = urlsplit(url).port
+        for place in urlsplit(url).netloc.rpartition("@")[2].split(","):  # there may be several
+            _ = urlsplit(f"//{place}").port
     except ValueError:
         raise ConfigurationError(
             "the port in the notifier's URL is not a number; special characters in user and "
