@@ -226,9 +226,7 @@ class Headway(Client):
 
     def operator(self, actor: str) -> Operating:
         """What operators do, in the name of `actor`, which the audit keeps."""
-        return Operator(
-            self.store, self.registry, self.clock, self.observers, self._teller, actor
-        )
+        return Operator(self.store, self.registry, self.clock, self.observers, self._teller, actor)
 
     @property
     def sync(self) -> SyncClient:
