@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -112,6 +113,17 @@ def mongo_url(mongo_replica_set: MongoReplicaSet) -> str:
 def sqlite_path(tmp_path: Path) -> Path:
     """Where a test may keep its SQLite file; nothing is there yet."""
     return tmp_path / "headway.db"
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_of_other_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget modules that a test wrote and imported: the next test's `app.py` is another one."""
+    before = set(sys.modules)
+    yield
+    written = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(written):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
