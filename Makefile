@@ -11,7 +11,11 @@ ARGS    ?=
 PART    ?=
 # Tests spend much of their time waiting for servers and clocks; those that need the machine for
 # themselves are marked `alone`.
-IN_PARALLEL := -n 2 --dist worksteal
+IN_PARALLEL := -n 3 --dist worksteal
+# What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
+ON_EVERY_PYTHON := $(addprefix tests/,cli engine integrations notifiers observers providers stores \
+	testing typing test_app.py) -m "not slow and not alone" \
+	-k "not second_postgres and not mongodb and not redis and not valkey and not nats"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
 pytest = $(1) -m pytest $(2) $(ARGS) || [ $$? -eq 5 ]
 
@@ -98,7 +102,7 @@ no-other-python:
 
 fast-tests-on-%: .venvs/py%/.ready
 	@echo "== the fast tests on Python $* =="
-	$(call pytest,.venvs/py$*/bin/python,-q $(IN_PARALLEL) -m "not slow and not alone")
+	$(call pytest,.venvs/py$*/bin/python,-q $(IN_PARALLEL) $(ON_EVERY_PYTHON))
 
 clean: ## remove everything that was made here
 	rm -rf .venv .venvs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

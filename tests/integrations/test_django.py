@@ -35,7 +35,9 @@ def test_by_djangos_own_runner(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "Ran 28 tests" in done.stderr, done.stderr
+    ran = re.search(r"Ran (\d+) tests", done.stderr)
+    assert ran is not None, done.stderr
+    assert int(ran[1]) >= 25, done.stderr  # some are for one version of Django only
 
 
 @pytest.mark.slow
