@@ -78,7 +78,8 @@ class Firm:
     async def working(
         self, apps: int, workers_each: int = 1, **options: Any
     ) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
+        # All workers stop before the first app closes the store that they share.
+        async with AsyncExitStack() as stack, AsyncExitStack() as workers:
             await stack.enter_async_context(self.producer)
             for _ in range(apps):
                 app = self.app()
@@ -90,7 +91,7 @@ class Firm:
                     )
                     worker = app.worker(settings)
                     await worker.start()
-                    stack.push_async_callback(worker.stop)
+                    workers.push_async_callback(worker.stop)
             await self._settle()
             yield
 
