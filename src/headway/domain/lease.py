@@ -74,3 +74,8 @@ def check_lease_for(seconds: float) -> float:
     if not seconds > 0:
         raise InvalidOption(f"a lease must last longer than 0 seconds, not {seconds!r}")
     return seconds
+
+
+def after_refusal(verdict: Verdict) -> Verdict:
+    """The job changed between the refusal and the question why: somebody else has it."""
+    return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict

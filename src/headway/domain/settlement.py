@@ -3,6 +3,7 @@ it if the fence allows. Tokens are checked in the statement that changes the row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -97,3 +98,18 @@ def aimed_state(settlement: Settlement) -> JobState:
             return JobState.FAILED if settlement.dead else JobState.PENDING
         case Retry() | Release() | Reschedule():
             return JobState.PENDING
+
+
+def without_repeats(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
+    """Batches in which each job appears once, in order; nearly always the batch itself."""
+    if len({one.job_id for one in settlements}) == len(settlements):
+        return [settlements] if settlements else []
+    batches: list[list[Settlement]] = [[]]
+    seen: set[str] = set()
+    for one in settlements:
+        if one.job_id in seen:
+            batches.append([])
+            seen.clear()
+        batches[-1].append(one)
+        seen.add(one.job_id)
+    return list(batches)

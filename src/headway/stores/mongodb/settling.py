@@ -14,7 +14,7 @@ from typing import Any
 
 from headway.domain.errors import JobNotFound, WrongState
 from headway.domain.job import JobState, NewJob
-from headway.domain.lease import Held, Verdict, check_lease_for
+from headway.domain.lease import Held, Verdict, after_refusal, check_lease_for
 from headway.domain.lifecycle import judge, judge_lease
 from headway.domain.schedule import After, At
 from headway.domain.settlement import (
@@ -27,6 +27,7 @@ from headway.domain.settlement import (
     Retry,
     Settled,
     Settlement,
+    without_repeats,
 )
 from headway.ports.statement import Operation
 from headway.providers.mongodb import Command, Document, Try, WhichTry
@@ -87,7 +88,7 @@ class Settling(Inserting):
     ) -> Operation[Settled]:
         verdicts: list[Verdict] = []
         freed: list[Freed] = []
-        for batch in _without_repeats(settlements):
+        for batch in without_repeats(settlements):
             answer = yield from self._settle_distinct(batch, now)
             verdicts += answer.verdicts
             freed += answer.freed
@@ -144,7 +145,7 @@ class Settling(Inserting):
         verdicts = [
             Verdict.APPLIED
             if one.job_id in applied
-            else _refused(judge(one, *_lease(found, one.job_id), at))
+            else after_refusal(judge(one, *_lease(found, one.job_id), at))
             for one in settlements
         ]
         return Settled(verdicts, freed)
@@ -425,23 +426,3 @@ def _lease(
         document.get("token"),
         maybe_moment(document.get("until")),
     )
-
-
-def _refused(verdict: Verdict) -> Verdict:
-    """The job changed between the refusal and the question why: somebody else has it."""
-    return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict
-
-
-def _without_repeats(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
-    """Batches in which each job appears once, in order; nearly always the batch itself."""
-    if len({one.job_id for one in settlements}) == len(settlements):
-        return [settlements] if settlements else []
-    batches: list[list[Settlement]] = [[]]
-    seen: set[str] = set()
-    for one in settlements:
-        if one.job_id in seen:
-            batches.append([])
-            seen.clear()
-        batches[-1].append(one)
-        seen.add(one.job_id)
-    return list(batches)

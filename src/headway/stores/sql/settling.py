@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from headway.domain.job import JobState, NewJob
-from headway.domain.lease import Held, Verdict, check_lease_for
+from headway.domain.lease import Held, Verdict, after_refusal, check_lease_for
 from headway.domain.lifecycle import judge, judge_lease
 from headway.domain.settlement import (
     Complete,
@@ -20,6 +20,7 @@ from headway.domain.settlement import (
     Retry,
     Settled,
     Settlement,
+    without_repeats,
 )
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.dialect import maybe_id, maybe_time
@@ -50,7 +51,9 @@ class Settling(Inserting):
             return [Verdict.APPLIED] * len(held)
         leases, present = yield from self._leases([one.job_id for one in refused], now)
         verdicts = {
-            (one.job_id, one.token): _refused(judge_lease(one.token, *leases[one.job_id], present))
+            (one.job_id, one.token): after_refusal(
+                judge_lease(one.token, *leases[one.job_id], present)
+            )
             for one in refused
         }
         return [verdicts.get((one.job_id, one.token), Verdict.APPLIED) for one in held]
@@ -60,7 +63,7 @@ class Settling(Inserting):
     ) -> Operation[Settled]:
         verdicts: list[Verdict] = []
         freed: list[Freed] = []
-        for batch in _without_repeats(settlements):
+        for batch in without_repeats(settlements):
             answer = yield from self._settle_distinct(batch, now)
             verdicts += answer.verdicts
             freed += answer.freed
@@ -109,7 +112,7 @@ class Settling(Inserting):
             return Settled([Verdict.APPLIED] * len(settlements), freed)
         leases, moment = yield from self._leases([one.job_id for one in refused], now)
         verdicts = {
-            one.job_id: _refused(judge(one, *leases[one.job_id], moment)) for one in refused
+            one.job_id: after_refusal(judge(one, *leases[one.job_id], moment)) for one in refused
         }
         return Settled([verdicts.get(one.job_id, Verdict.APPLIED) for one in settlements], freed)
 
@@ -254,23 +257,3 @@ class Settling(Inserting):
 
 # Batches are sorted by id, so that two that hold the same jobs lock them in the same order.
 _by_id = itemgetter(0)
-
-
-def _refused(verdict: Verdict) -> Verdict:
-    """The row changed between the refusal and the question why: somebody else has it."""
-    return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict
-
-
-def _without_repeats(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
-    """Batches in which each job appears once, in order; nearly always the batch itself."""
-    if len({one.job_id for one in settlements}) == len(settlements):
-        return [settlements] if settlements else []
-    batches: list[list[Settlement]] = [[]]
-    seen: set[str] = set()
-    for one in settlements:
-        if one.job_id in seen:
-            batches.append([])
-            seen.clear()
-        batches[-1].append(one)
-        seen.add(one.job_id)
-    return list(batches)
