@@ -280,7 +280,8 @@ class LinkedNotifier:
     def _let_go(self) -> None:
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
-            if not waiter.done():
+            # A signal's handler may cancel who waits at any moment, also right after a look.
+            with contextlib.suppress(asyncio.InvalidStateError):
                 waiter.set_result(None)
 
     def _lose(self, error: Exception) -> None:
