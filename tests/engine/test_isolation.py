@@ -19,7 +19,9 @@ from headway.domain.job import JobState
 from tests.engine import isolated_jobs as jobs
 from tests.engine.bench import Bench, eventually
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as on POSIX")
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="NOT VERIFIED: This machine has no POSIX signals"
+)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def test_handlers_may_be_defined_in_the_script_itself(tmp_path: Path) -> None:
     assert (result.stdout.strip(), result.stderr) == ("completed", "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
 async def test_children_die_with_their_worker(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, script_in(tmp_path), tmp_path / "pid", "60"

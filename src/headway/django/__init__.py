@@ -21,6 +21,6 @@ def __getattr__(name: str) -> Any:
     # Made when first asked for: this package is imported before Django's settings can be read.
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from headway.django.project import project_app  # noqa: PLC0415
+    from headway.django.project import project_app  # noqa: PLC0415 - reads the settings
 
     return project_app()

@@ -36,7 +36,7 @@ def checked_path(name: str, using: str) -> str:
 def postgres_dsn(using: str) -> str:
     """What libpq understands of Django's settings."""
     from psycopg.conninfo import make_conninfo  # noqa: PLC0415 - only where it is PostgreSQL
-    from psycopg.pq import Conninfo  # noqa: PLC0415
+    from psycopg.pq import Conninfo  # noqa: PLC0415 - the same
 
     settings = _settings(using)
     understood = {option.keyword.decode() for option in Conninfo.get_defaults()}

@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def headway_app() -> Headway:
     """The app that the `headway` fixture is for; override it to return yours."""
-    from headway.app import Headway  # noqa: PLC0415
+    from headway.app import Headway  # noqa: PLC0415 - pytest loads this always
 
     return Headway("memory://")
 
@@ -40,7 +40,7 @@ def headway_app() -> Headway:
 @pytest.fixture
 def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
     """The app on a store of this test's own, with nothing running: see headway.testing.rig.Rig."""
-    from headway.testing.rig import Rig  # noqa: PLC0415
+    from headway.testing.rig import Rig  # noqa: PLC0415 - the same
 
     marker = request.node.get_closest_marker("headway")
     options = {} if marker is None else dict(marker.kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from headway.domain.errors import InvalidOption
@@ -15,8 +17,8 @@ from headway.testing.conformance.case import Cases
 case = Cases("audit")
 
 
-def entry(**fields: object) -> AuditRecord:
-    given = {
+def entry(**fields: Any) -> AuditRecord:
+    given: dict[str, Any] = {
         "id": new_id(),
         "at": T0,
         "actor": "anna",
@@ -26,7 +28,7 @@ def entry(**fields: object) -> AuditRecord:
         "before": "failed",
         "after": "pending",
     }
-    return AuditRecord(**given | fields)  # type: ignore[arg-type]
+    return AuditRecord(**given | fields)
 
 
 @case

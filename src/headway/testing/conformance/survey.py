@@ -6,6 +6,7 @@ With few jobs every store can be exact; what happens with very many is each stor
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.reading import (
@@ -64,9 +65,9 @@ async def jobs_are_tallied_by_queue_type_and_state(store: Store) -> None:
     await complete(store, job, now=at(2))
     tallies = await store.run(store.tally, now=at(10))
 
-    def tally(queue: str, type: str, state: JobState, count: int, **more: object) -> Tally:
-        given = {"due": True, "oldest": None, "exact": True} | more
-        return Tally(queue=queue, type=type, state=state, count=count, **given)  # type: ignore[arg-type]
+    def tally(queue: str, type: str, state: JobState, count: int, **more: Any) -> Tally:
+        given: dict[str, Any] = {"due": True, "oldest": None, "exact": True} | more
+        return Tally(queue=queue, type=type, state=state, count=count, **given)
 
     assert sorted(tallies, key=lambda each: (each.queue, each.type, each.state, each.due)) == [
         tally("a", "x", JobState.PENDING, 1, due=False, oldest=at(60)),
