@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import psycopg
 
@@ -12,7 +14,12 @@ from headway import Headway
 from headway.domain.job import NewJob
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_id, new_token
+from headway.ports.statement import Operation
+from headway.stores.memory import MemoryStore
 from headway.stores.postgres import PostgresStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PATIENCE = 3.0
 
@@ -26,8 +33,19 @@ def stopping(dsn: str) -> str | None:
     return None
 
 
+class SlowToSettle(MemoryStore):
+    """Commits take a while, as on a disk, so that outcomes wait for the next one."""
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if operation.__name__ == "settle":
+            await asyncio.sleep(0.01)
+        return await super().run(operation, *args, **kwargs)
+
+
 async def _stop_amid_work() -> int:
-    app = Headway("memory://")
+    app = Headway(SlowToSettle())
 
     @app.job
     async def brief(number: int) -> int:

@@ -1,19 +1,27 @@
 """Part conformance: every store keeps every promise of the suite; so a fence line that goes missing
-in a store's SQL makes the proof fail."""
+in a store makes the proof fail."""
 
 from __future__ import annotations
+
+from contextlib import ExitStack
 
 from proof.conforming import first_failure
 from proof.trial import Trial
 from tests.servers import PostgresServer
+from tests.servers_mongo import MongoReplicaSet, MongoServer
 
 
 def prove(trial: Trial) -> None:
-    with PostgresServer() as server:
-        for kind in ("memory", "sqlite", "postgres"):
-            if trial.short and kind == "postgres":
-                continue  # the test suite runs it on every server at hand
-            dsn = server.url(server.create_database()) if kind == "postgres" else ""
+    with ExitStack() as stack:
+        places = {"memory": "", "sqlite": ""}
+        if not trial.short:  # the test suite runs it on every server at hand
+            server = stack.enter_context(PostgresServer())
+            places["postgres"] = server.url(server.create_database())
+            if MongoServer.find() is None:
+                trial.leave_out("the suite on MongoDB: no mongod that runs here")
+            else:
+                places["mongodb"] = stack.enter_context(MongoReplicaSet()).url("conformance")
+        for kind, dsn in places.items():
             tried, failure = first_failure(kind, dsn)
             trial.check(failure is None, f"{kind}: {failure}")
             trial.figure(f"cases on {kind}", tried)

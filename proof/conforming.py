@@ -6,11 +6,14 @@ import asyncio
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pymongo
 
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
+from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance import Case, cases_for
@@ -63,6 +66,8 @@ class _Shelf:
                 await SqliteStore(self._folder / "migrated.db").migrate()
             case "postgres":
                 await PostgresStore(self._dsn).migrate()
+            case "mongodb":
+                await MongoStore(self._dsn).migrate()
             case _:
                 pass
 
@@ -78,6 +83,9 @@ class _Shelf:
             case "postgres":
                 self._empty()
                 return PostgresStore(self._dsn)
+            case "mongodb":
+                self._empty_mongodb()
+                return MongoStore(self._dsn)
             case _:
                 raise ValueError(self._kind)
 
@@ -89,3 +97,10 @@ class _Shelf:
             for (table,) in found:
                 if table != "migration":
                     connection.execute(f'delete from headway."{table}"'.encode())
+
+    def _empty_mongodb(self) -> None:
+        with pymongo.MongoClient[dict[str, Any]](self._dsn) as client:
+            database = client.get_default_database()
+            for name in database.list_collection_names():
+                if name != "headway.migration":
+                    database[name].delete_many({})

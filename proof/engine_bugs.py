@@ -17,6 +17,7 @@ from headway.engine import heartbeat, runner
 from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
+from headway.engine.staging import Committed
 from headway.ports.store import Inserted
 from headway.stores.memory import claiming, settling
 from headway.stores.memory.inserting import Inserting
@@ -92,7 +93,7 @@ def settlement_taken_for_granted() -> None:
         try:
             return await commit(self, complete, inserts)
         except StoreUnreachable:
-            return Settled([Verdict.APPLIED], [])
+            return Committed(Settled([Verdict.APPLIED], []), inserts, (), {})
 
     runner.Staging.commit = careless
 

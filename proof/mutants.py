@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from proof.planted import Bug, bugs
 from proof.trial import Trial
 from tests.servers import PostgresServer
+from tests.servers_mongo import MongoReplicaSet, MongoServer
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 60.0
@@ -27,9 +29,13 @@ def prove(trial: Trial) -> None:
             for bug in planted
             if bug.finder in {"sim", "stopping", "late_commit"} or "complete.sql" in bug.name
         ]
-    with PostgresServer() as server, ThreadPoolExecutor(CORES) as pool:
-        names = {bug.name: server.url(server.create_database()) for bug in planted}
-        answers = pool.map(lambda bug: (bug, _find(bug, names[bug.name])), planted)
+    if MongoServer.find() is None:
+        trial.leave_out("bugs planted into the MongoDB store: no mongod that runs here")
+        planted = [bug for bug in planted if bug.finder != "mongodb"]
+    with ExitStack() as stack:
+        places = _places(planted, stack)
+        pool = stack.enter_context(ThreadPoolExecutor(CORES))
+        answers = pool.map(lambda bug: (bug, _find(bug, places[bug.name])), planted)
         found: dict[str, Any] = {}
         for bug, answer in answers:
             found[bug.name] = answer
@@ -38,6 +44,18 @@ def prove(trial: Trial) -> None:
             trial.say(f"{bug.name}: {answer.get('finder')}, {answer.get('seconds')} s")
     trial.figures["planted"] = len(planted)
     trial.figures["bugs"] = found
+
+
+def _places(planted: list[Bug], stack: ExitStack) -> dict[str, str]:
+    """A database for each of them."""
+    server = stack.enter_context(PostgresServer())
+    places = {bug.name: server.url(server.create_database()) for bug in planted}
+    on_mongodb = [bug for bug in planted if bug.finder == "mongodb"]
+    if on_mongodb:
+        replica_set = stack.enter_context(MongoReplicaSet())
+        for number, bug in enumerate(on_mongodb):
+            places[bug.name] = replica_set.url(f"mutant{number}")
+    return places
 
 
 def _find(bug: Bug, dsn: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from proof import checks, engine_bugs
+from proof import checks, engine_bugs, mongodb_bugs
 from proof.conforming import first_failure
 from proof.simulation.running import simulate
 from proof.simulation.scenario import Scenario
@@ -29,7 +29,7 @@ class Bug:
     name: str
     plant: Callable[[], None]
     finder: str
-    """sim, memory, sqlite, postgres (conformance), or the name of a check."""
+    """sim, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
 
 
 def bugs() -> list[Bug]:
@@ -39,6 +39,7 @@ def bugs() -> list[Bug]:
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(bug for store in ("sqlite", "postgres") for bug in _fence_bugs(store)),
+        *(Bug(name, plant, "mongodb") for name, plant in mongodb_bugs.SEEN_BY_CONFORMANCE.items()),
     ]
 
 
@@ -69,7 +70,7 @@ def find(bug: Bug, dsn: str) -> str | None:
                     return f"seed {seed}: {outcome.invariant}"
                 seed += 1
             return None
-        case "memory" | "sqlite" | "postgres":
+        case "memory" | "sqlite" | "postgres" | "mongodb":
             return first_failure(bug.finder, dsn)[1]
         case check:
             return getattr(checks, check)(dsn)

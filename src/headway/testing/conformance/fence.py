@@ -50,6 +50,12 @@ async def a_foreign_token_is_refused(store: Store, build: Build) -> None:
 
 
 @case.each(SETTLEMENTS)
+async def a_foreign_token_is_refused_where_nobody_waits(store: Store, build: Build) -> None:
+    job = await running(store)
+    await refused(store, build(job.id, new_token()), Verdict.MISMATCH, now=at(1))
+
+
+@case.each(SETTLEMENTS)
 async def a_stale_token_is_refused(store: Store, build: Build) -> None:
     job = await running(store)
     await reap(store, now=at(LEASE))

@@ -1,0 +1,86 @@
+"""Bugs to plant into the MongoDB store: its fence is one query, made in several places, and each of
+them can lose the token or the expiry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headway.domain.settlement import Lose
+from headway.stores.mongodb import notebook, settling
+
+HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
+"""What takes the place of a condition that goes missing: true of every job that runs."""
+KINDS = {"token": "token", "$expr": "expiry"}
+PLACES = {
+    "extend": settling,
+    "_completions": settling,
+    "_giving_back": settling,
+    "report": notebook,
+}
+
+
+def _without(place: str, key: str) -> Callable[[], None]:
+    def plant() -> None:
+        sound = settling.holding
+
+        def holding(id: Any, token: str, now: Any) -> dict[str, Any]:
+            which = sound(id, token, now)
+            if _is_asked_by(place):
+                which[key] = HOLDS[key]
+            return which
+
+        vars(PLACES[place])["holding"] = holding
+
+    return plant
+
+
+def _is_asked_by(place: str) -> bool:
+    """Whether `place` made the query: itself, or a comprehension in it."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name.startswith("<"):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == place
+
+
+def _plain_without(key: str) -> Callable[[], None]:
+    """Only where nobody waits for the job and nothing continues it, which has a way of its own."""
+
+    def plant() -> None:
+        sound = settling._completions
+
+        def completions(done: Any, now: Any, mark: int, *, alone: bool) -> Iterator[dict[str, Any]]:
+            for change in sound(done, now, mark, alone=alone):
+                if alone:
+                    change["q"][key] = HOLDS[key]
+                yield change
+
+        settling._completions = completions
+
+    return plant
+
+
+def unguarded_reaper() -> None:
+    sound = settling._giving_back
+
+    def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
+        made = sound(change, now, mark)
+        if isinstance(change, Lose):
+            made["q"]["$expr"] = True
+        return made
+
+    settling._giving_back = giving_back
+
+
+SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
+    **{
+        f"mongodb: {place.strip('_')} without the {KINDS[key]}": _without(place, key)
+        for place in PLACES
+        for key in HOLDS
+    },
+    **{
+        f"mongodb: plain completions without the {KINDS[key]}": _plain_without(key) for key in HOLDS
+    },
+    "mongodb: losing jobs without the expiry": unguarded_reaper,
+}
