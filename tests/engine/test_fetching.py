@@ -186,6 +186,24 @@ async def test_news_that_does_not_concern_the_worker_leaves_it_alone(news: JobsS
         assert len(store.claims) == claims
 
 
+async def test_news_of_a_job_that_another_took_costs_one_look() -> None:
+    store = Counting()
+    bench = Bench(store)
+    await store.open()
+    bench.notifier = LocalNotifier()
+
+    @bench.job
+    async def work() -> None: ...
+
+    async with bench.working(poll_every=600):
+        while len(store.claims) < 5:  # the next look would be 1.2 s away and more
+            await asyncio.sleep(0.05)
+        claims = len(store.claims)
+        await bench.notifier.publish([JobsScheduled("default", "work", 1)])
+        await asyncio.sleep(0.5)
+        assert len(store.claims) == claims + 1
+
+
 async def _settle_down(count: Callable[[], int]) -> None:
     """Wait until an idle worker's polls have become rare."""
     before = -1

@@ -112,13 +112,14 @@ class Fetcher:
         """Look this rarely when idle; None: news does not come, look as often as one must. Either
         way something may have been missed, so look now."""
         self._longest_pause = longest_pause or self._settings.poll_every
+        self._empty_handed = 0
         self.expect()
 
     def expect(self, seconds: float = 0.0) -> None:
         """Look for jobs in so many seconds."""
         if seconds <= 0:
+            # Whoever was quicker took it: no reason to look more often than before.
             self._hungry = True
-            self._empty_handed = 0
             self._wake()
         elif len(self._due_times) < MOST_DUE_TIMES:  # polling finds the others
             heapq.heappush(self._due_times, self._clock.monotonic() + seconds)
@@ -287,6 +288,7 @@ class Fetcher:
         while self._due_times and self._due_times[0] <= now:
             heapq.heappop(self._due_times)
             self._hungry = True
+            self._empty_handed = 0  # by whose clock was it due? look again soon
 
     def _pause(self) -> float | None:
         """How long to wait for news at most."""
