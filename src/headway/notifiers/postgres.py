@@ -26,7 +26,10 @@ from headway.providers.reaching import WHO_ANSWERS, connect_arguments, describe,
 
 LONGEST_CHANNEL = 63
 
-NOTIFY = "select pg_notify(c, p) from unnest(%s::text[], %s::text[]) as news (c, p)"
+# A hint that a crash may take costs no fsync: whoever misses it looks.
+NOTIFY = """\
+select set_config('synchronous_commit', 'off', true), pg_notify(c, p)
+from unnest(%s::text[], %s::text[]) as news (c, p)"""
 
 # Jobs of a transaction that are due already are said to be due since it began: then they are all
 # the same news, and the server sends it once. `@` stands for the time; names cannot hold it.
