@@ -18,6 +18,7 @@ from pathlib import Path
 from proof.herd import herd
 from proof.ledger import Ledger
 from proof.places import SqlitePlace
+from proof.shim import make_shim
 from proof.trial import Trial
 from proof.work import Work
 
@@ -145,13 +146,10 @@ async def _start(dsn: str, ledger: Ledger, count: int) -> None:
 
 
 def _fail_fsync(trial: Trial, folder: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or not sys.platform.startswith("linux"):
+    library = make_shim(SHIM, folder)
+    if library is None:
         trial.leave_out("an fsync that fails: there is no C compiler to make a shim with")
         return
-    (folder / "shim.c").write_text(SHIM)
-    library = folder / "shim.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "shim.c"], check=True)
     place = SqlitePlace(str(folder / "proof.db"))
     place.prepare()
     done = subprocess.run(

@@ -18,7 +18,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -85,10 +85,16 @@ class PostgresServer:
     die without a word, a guard process ends the server and removes its directory.
 
     `durable=False` turns off everything that makes a commit survive a crash of the machine, for
-    speed. Keep it on where something is measured or killed.
+    speed. Keep it on where something is measured or killed. `environment` is added to the server's.
     """
 
-    def __init__(self, binaries: PostgresBinaries | None = None, *, durable: bool = False) -> None:
+    def __init__(
+        self,
+        binaries: PostgresBinaries | None = None,
+        *,
+        durable: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         found = binaries or PostgresBinaries.find()
         if found is None:
             raise ServerError(
@@ -97,6 +103,7 @@ class PostgresServer:
             )
         self.major = found.major
         self.durable = durable
+        self._environment = environment or {}
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
@@ -276,7 +283,8 @@ class PostgresServer:
     def _as_server(self) -> _Surroundings:
         """How to run PostgreSQL's programs: as nobody if we are root, which they refuse to be."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        surroundings = _Surroundings(cwd=self.directory, env={**environment, "LC_ALL": "C"})
+        environment |= {"LC_ALL": "C", **self._environment}
+        surroundings = _Surroundings(cwd=self.directory, env=environment)
         if _we_are_root():
             surroundings.update({"user": NOBODY, "group": NOBODY, "extra_groups": []})
         return surroundings

@@ -19,11 +19,12 @@ def with_columns(statement: Statement) -> tuple[Any, ...]:
 def with_literals(statement: Statement) -> tuple[Any, ...]:
     """The same for psycopg, with arrays as the text that PostgreSQL reads: psycopg writes them
     element by element in Python, which takes thirty times as long."""
-    return tuple(map(_parameter, with_columns(statement)))
-
-
-def _parameter(value: Any) -> Any:
-    return array_literal(value) if value.__class__ is list else value
+    return tuple(
+        [
+            array_literal(value) if value.__class__ is list else value
+            for value in with_columns(statement)
+        ]
+    )
 
 
 def array_literal(values: Sequence[Any]) -> Any:

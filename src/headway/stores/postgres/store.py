@@ -140,16 +140,20 @@ class PostgresStore(PostgresOperations, Joining):
         async def attempt() -> T:
             if (pool := self._own) is None:
                 raise StoreClosed(self.name)
+            connection = await pool.getconn(min(limit, WAIT_FOR_CONNECTION))
             try:
-                async with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
-                    with self._deadlines.within(limit, connection):
-                        runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
-                        answer = await drive(operation(*args, **kwargs), runner.execute)
-                        await runner.end()
-                    return answer
-            except ReadOnlySqlTransaction:
-                await pool.drain()
+                with self._deadlines.within(limit, connection):
+                    runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
+                    answer = await drive(operation(*args, **kwargs), runner.execute)
+                    await runner.end()
+                return answer
+            except BaseException as error:
+                await connection.__aexit__(type(error), error, error.__traceback__)
+                if isinstance(error, ReadOnlySqlTransaction):
+                    await pool.drain()
                 raise
+            finally:
+                await pool.putconn(connection)
 
         try:
             return await self._patience.run(attempt, is_transient)
