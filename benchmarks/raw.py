@@ -22,12 +22,15 @@ from headway.ports.statement import Statement
 from headway.providers.batches import with_literals
 from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
+from headway.stores.postgres.copying import COPY_FROM
 from headway.stores.sql.files import load_statements
 
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
 PLAIN = ("default", 0, 4, 5, None, None, None, None, None, 0, "pending", 0, False, False, None,
          None)  # fmt: skip
 """What a job without options is stored with, from its queue on."""
+COPIED = "\t".join("\\N" if value is None else str(value) for value in (*PLAIN[:5], *PLAIN[7:]))
+"""The same for COPY, without what is of the sequence."""
 
 
 def _ignore(_: int) -> None:
@@ -90,10 +93,11 @@ def drain_sqlite(
 
 
 class RawPostgres:
-    """One connection and the store's insert statement."""
+    """One connection and the store's insert statement, or its COPY for many."""
 
     def __init__(self, dsn: str, job_type: str) -> None:
-        self._sql = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
+        sql = load_statements("headway.stores.postgres", '"headway".')
+        self._sql, self._copy = sql["insert"].encode(), sql["copy"].encode()
         self._connection = psycopg.connect(dsn, autocommit=True)
         self._cursor = RawCursor(self._connection)
         self._rest = (None, None, 0.0, job_type, *PLAIN)
@@ -101,6 +105,18 @@ class RawPostgres:
     def insert(self, texts: Sequence[str]) -> None:
         """Store jobs with one statement, and commit."""
         ids = [new_id() for _ in texts]
+        if len(texts) >= COPY_FROM:
+            rest = f"now\tnow\t{self._rest[3]}\t{COPIED}\n"
+            with self._cursor.copy(self._copy) as data:
+                data.write(
+                    "".join(
+                        [
+                            f"{id}\t{id}\t{id}\t{text}\t{rest}"
+                            for id, text in zip(ids, texts, strict=True)
+                        ]
+                    )
+                )
+            return
         self._cursor.execute(self._sql, (ids, list(texts), *self._rest))
         self._cursor.fetchall()
 

@@ -24,7 +24,7 @@ def _text(n: int) -> str:
 
 class RawPeer(Peer):
     title = "raw statements"
-    bulk = "one insert from arrays for all of them"
+    bulk = "one statement for all of them: COPY, or an insert from JSON"
     packages = ("headway", "psycopg")
     settings = Settings(drain={"batch": BATCH})
     step = 20_000

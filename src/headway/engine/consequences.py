@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,9 +56,13 @@ class Consequences:
 
     def create(self, jobs: Sequence[NewJob], stored: Sequence[Inserted], watched: bool) -> None:
         """Jobs were stored; `watched` says whether anyone wants to hear of each."""
-        for job, answer in zip(jobs, stored, strict=True):
-            if not (answer.deduplicated or answer.blocked or answer.id != job.id):
-                self.schedule(job.queue, job.type, answer.run_at)
+        alike = Counter(
+            (job.queue, job.type, answer.run_at)
+            for job, answer in zip(jobs, stored, strict=True)
+            if not (answer.deduplicated or answer.blocked or answer.id != job.id)
+        )
+        for (queue, type, run_at), count in alike.items():
+            self.schedule(queue, type, run_at, count=count)
         if watched:
             self.events += creation(jobs, stored)
 

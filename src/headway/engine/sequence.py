@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
-from uuid import UUID
 
 import msgspec
 
@@ -36,9 +35,9 @@ class Handle(SequenceReference[R_co]):
     __slots__ = ("decode", "deduplicated")
 
     def __init__(
-        self, id: UUID | str, decode: Decode | None = None, *, deduplicated: bool = False
+        self, id: str, decode: Decode | None = None, *, deduplicated: bool = False
     ) -> None:
-        super().__init__(id)
+        self.id = id  # who makes handles has checked it, or made it
         self.decode: Decode = decode or decode_plain
         self.deduplicated = deduplicated
         """It existed already under the same key; what was asked for was not started again."""
@@ -55,7 +54,7 @@ class Sequence(Handle[R_co]):
     def __init__(
         self,
         client: _Client,
-        id: UUID | str,
+        id: str,
         decode: Decode | None = None,
         *,
         deduplicated: bool = False,
@@ -80,7 +79,7 @@ class BlockingSequence(Handle[R_co]):
     def __init__(
         self,
         client: _BlockingClient,
-        id: UUID | str,
+        id: str,
         decode: Decode | None = None,
         *,
         deduplicated: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import FeatureNotSupported, ReadOnlySqlTransaction, UniqueViolation
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from headway.ports.statement import Row, Statement
 from headway.providers.batches import with_literals
 from headway.providers.reaching import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.stores.postgres.copying import Copy
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan made while the table was empty must still be right when it is full: what such a plan would
@@ -28,6 +29,8 @@ SETTINGS = (
 # may meet somebody else: settings go with the transaction, and nothing is prepared.
 BEGIN_POOLED = "begin; " + SETTINGS.replace("set ", "set local ")
 
+NO_COPY = (UniqueViolation, FeatureNotSupported)
+"""An earlier try has stored the jobs, or row-level security is on: only an insert will do."""
 WAIT_FOR_CONNECTION = 5.0
 """Seconds that an operation waits for a connection before it says that the server is away."""
 
@@ -116,6 +119,12 @@ class AsyncRunner:
         self._began = False
 
     async def execute(self, statement: Statement) -> Sequence[Row]:
+        if isinstance(statement, Copy) and not self._began:
+            try:
+                return await self._copy(statement)
+            except NO_COPY:
+                await self._connection.rollback()
+                self._began = False
         if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
             await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
@@ -123,6 +132,15 @@ class AsyncRunner:
             statement.sql.encode(), with_literals(statement), prepare=not statement.varied
         )
         return await self._cursor.fetchall() if self._cursor.description else ()
+
+    async def _copy(self, statement: Copy) -> Sequence[Row]:
+        await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+        self._began = True
+        async with self._cursor.copy(statement.into.encode()) as data:
+            await data.write(statement.lines())
+        count = self._cursor.rowcount
+        await self._cursor.execute(b"select now()")
+        return [(count, *row) for row in await self._cursor.fetchall()]
 
     async def end(self) -> None:
         if self._began:
@@ -140,6 +158,12 @@ class BlockingRunner:
         self._began = False
 
     def execute(self, statement: Statement) -> Sequence[Row]:
+        if isinstance(statement, Copy) and not self._began:
+            try:
+                return self._copy(statement)
+            except NO_COPY:
+                self._connection.rollback()
+                self._began = False
         if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
             self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
@@ -147,6 +171,15 @@ class BlockingRunner:
             statement.sql.encode(), with_literals(statement), prepare=not statement.varied
         )
         return self._cursor.fetchall() if self._cursor.description else ()
+
+    def _copy(self, statement: Copy) -> Sequence[Row]:
+        self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+        self._began = True
+        with self._cursor.copy(statement.into.encode()) as data:
+            data.write(statement.lines())
+        count = self._cursor.rowcount
+        self._cursor.execute(b"select now()")
+        return [(count, *row) for row in self._cursor.fetchall()]
 
     def end(self) -> None:
         if self._began:

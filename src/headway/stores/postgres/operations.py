@@ -12,6 +12,7 @@ from headway.domain.lease import Lease, check_lease_for
 from headway.domain.reading import ClaimOrder, PruneRule
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
+from headway.stores.postgres.copying import COPY_FROM, Copy
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
@@ -137,6 +138,25 @@ class PostgresOperations(Moving):
             alone=alone,
         )
         applied.update(str(row[0]) for row in rows)
+
+    def _insertion(
+        self, template: tuple[Any, ...], jobs: Sequence[NewJob], present: Any, *, alone: bool
+    ) -> Statement:
+        plain = super()._insertion(template, jobs, present, alone=alone)
+        at, delay, *kind, sequence_id, sequence_type, root_id = template[:11]
+        if (
+            len(jobs) < COPY_FROM
+            or not alone
+            or any(each is not None for each in (present, at, sequence_id, root_id))
+            or delay
+        ):
+            return plain
+        return Copy(
+            *(plain.sql, plain.params, plain.rows, plain.alone),
+            into=self._sql["copy"],
+            jobs=jobs,
+            rest=(*kind, sequence_type, *template[11:]),
+        )
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
         return row[0], self._dialect.time(row[1])

@@ -93,17 +93,20 @@ class Inserting(Reading):
     ) -> Operation[dict[str, Inserted]]:
         """Store jobs in order; those in `awaited` are born with somebody waiting for them."""
         stored: dict[str, Inserted] = {}
+        template = None if awaited else self._template_of_all(jobs)
+        if template is not None:
+            yield from self._store_group(template, jobs, now, stored, alone=True)
+            return stored
         ready: list[NewJob] = []
         ready_ids: set[str] = set()
-        alone = self._is_one_group(jobs)
         for job in jobs:
             if not ready_ids.isdisjoint(job.blockers):
-                yield from self._store_ready(ready, awaited, now, stored, alone=False)
+                yield from self._store_ready(ready, awaited, now, stored)
                 ready.clear()
                 ready_ids.clear()
             ready.append(job)
             ready_ids.add(job.id)
-        yield from self._store_ready(ready, awaited, now, stored, alone=alone)
+        yield from self._store_ready(ready, awaited, now, stored)
         return stored
 
     def _store_ready(
@@ -112,8 +115,6 @@ class Inserting(Reading):
         awaited: Collection[str],
         now: datetime | None,
         stored: dict[str, Inserted],
-        *,
-        alone: bool,
     ) -> Operation[None]:
         """Store jobs none of which waits for another one of them."""
         incomplete: set[str] = set()
@@ -127,7 +128,7 @@ class Inserting(Reading):
             # A given id stands alone, so that its being taken can be told.
             groups.setdefault((template, job.id if job.id_given else None), []).append(job)
         for (template, _), alike in groups.items():
-            yield from self._store_group(template, alike, now, stored, alone=alone)
+            yield from self._store_group(template, alike, now, stored, alone=False)
         if blocked:
             yield Statement(
                 self._sql["add_blockers"],
@@ -148,12 +149,7 @@ class Inserting(Reading):
         alone: bool,
     ) -> Operation[None]:
         present = self._dialect.now(now)
-        rows: Sequence[Row] = yield Statement(
-            self._sql["insert"],
-            (present, *template),
-            [(job.id, job.input) for job in jobs],
-            alone=alone,
-        )
+        rows: Sequence[Row] = yield self._insertion(template, jobs, present, alone=alone)
         count, run_at = self._insert_answer(rows[0], present, jobs[0])
         if count != len(jobs) and jobs[0].id_given:
             raise DuplicateJob(jobs[0].id)
@@ -162,22 +158,33 @@ class Inserting(Reading):
         for job in jobs:
             stored[job.id] = Inserted(job.id, run_at, blocked)
 
+    def _insertion(
+        self, template: tuple[Any, ...], jobs: Sequence[NewJob], present: Any, *, alone: bool
+    ) -> Statement:
+        return Statement(
+            self._sql["insert"],
+            (present, *template),
+            [(job.id, job.input) for job in jobs],
+            alone=alone,
+        )
+
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
         """How many jobs were new, and when they are due."""
         raise NotImplementedError
 
-    def _is_one_group(self, jobs: Sequence[NewJob]) -> bool:
-        """Whether a single statement stores them all, so that no transaction is needed."""
-        first = jobs[0] if jobs else None
-        if first is None or first.blockers or first.id_given:
-            return False
-        if len(jobs) == 1:
-            return True
-        template = self._template(first, 0, False)
-        return all(
-            not job.blockers and not job.id_given and self._template(job, 0, False) == template
-            for job in jobs
-        )
+    def _template_of_all(self, jobs: Sequence[NewJob]) -> tuple[Any, ...] | None:
+        """The one that they have in common: a single statement stores them all, so that no
+        transaction is needed. None if there is none."""
+        template: tuple[Any, ...] | None = None
+        for job in jobs:
+            if job.blockers or job.id_given:
+                return None
+            found = self._template(job, 0, False)
+            if template is None:
+                template = found
+            elif template != found:
+                return None
+        return template
 
     def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
         """Everything about a job but its id and input, as parameters of `insert`."""
