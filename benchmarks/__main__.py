@@ -31,7 +31,7 @@ from benchmarks.measuring import (
 )
 from tests.servers import PostgresServer
 
-BATCH = 250
+BATCH = 500
 
 
 def say(text: str) -> None:

@@ -22,7 +22,7 @@ from headway.engine.settings import Retention, WorkerSettings, WorkQueue, new_wo
         ({"queues": {"a": 0}}, "the limit of queue 'a' must be at least 1, not 0"),
         ({"queues": [WorkQueue("a", weight=1), "b"]}, "give every queue a weight, or none"),
         ({"concurrency": 0}, "concurrency must be at least 1, not 0"),
-        ({"batch_size": 251}, "batch_size is between 1 and 250, not 251"),
+        ({"batch_size": 501}, "batch_size is between 1 and 500, not 501"),
         ({"lease_for": 0}, "lease_for must be more than 0 seconds, not 0"),
         ({"lease_for": float("nan")}, "lease_for must be more than 0 seconds"),
         ({"poll_every": -1}, "poll_every must be more than 0 seconds, not -1"),

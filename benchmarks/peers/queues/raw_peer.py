@@ -15,7 +15,7 @@ from benchmarks.peers.contract import Peer, Settings, payload
 from benchmarks.raw import RawPostgres, RawSqlite, drain_postgres, drain_sqlite
 from headway import Headway
 
-BATCH = 250
+BATCH = 500
 
 
 def _text(n: int) -> str:

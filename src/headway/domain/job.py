@@ -34,7 +34,7 @@ DEFAULT_MAX_ATTEMPTS = 4
 DEFAULT_MAX_LOSSES = 5
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job about to be stored. Everything is decided except what only the store can know:
     the time, and whether the blockers are done."""
 

@@ -138,6 +138,7 @@ class Fetcher:
 
     async def run(self) -> bool:
         """Returns when stopped; or, True, when told to drain and nothing is left to do."""
+        loop = asyncio.get_running_loop()
         while not self._stopped.is_set():
             self._give_back_hoarded()
             self._lanes.measure(self._clock.monotonic())
@@ -161,9 +162,12 @@ class Fetcher:
             self.trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
             if full:
+                # The next claim is on its way before these are run: the store works while we do.
                 self._hungry = True
-                await asyncio.sleep(0)  # a store that never waits must not keep the loop
-            elif self._drain and idle and not self._held and not self._hungry:
+                loop.call_soon(self._dispatch)
+                continue
+            self._dispatch()
+            if self._drain and idle and not self._held and not self._hungry:
                 if self._empty_handed > 1:
                     return True
                 for lane in self._lanes.lanes:  # once more, and everywhere
@@ -172,7 +176,8 @@ class Fetcher:
         return False
 
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
-        """Claim and hand over; how many there were, and whether there may be more."""
+        """Claim, and put where they wait to be run; how many there were, and whether there may be
+        more."""
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
         claimed = await self._store.run(
@@ -212,19 +217,14 @@ class Fetcher:
             return
         self._held.update(executions)
         blocked = [execution for execution in executions if execution.claimed.has_blockers]
-        if not blocked:
-            for execution in executions:
-                lanes.put(execution)
-            self._dispatch()
-            return
         for execution in executions:
             if not execution.claimed.has_blockers:
                 lanes.put(execution)
-        self._dispatch()
-        await self._ask_for_outputs(blocked)
-        for execution in blocked:
-            lanes.put(execution)
-        self._dispatch()
+        if blocked:
+            self._dispatch()
+            await self._ask_for_outputs(blocked)
+            for execution in blocked:
+                lanes.put(execution)
 
     async def _ask_for_outputs(self, blocked: list[Execution]) -> None:
         """What the blockers yielded, for all jobs of a claim in one statement."""

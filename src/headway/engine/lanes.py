@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SUSPECT = 2
 """Losses after which a job is suspected of killing its worker."""
-MOST_AHEAD = 500
+MOST_AHEAD = 2_000
 """Jobs of one queue that are claimed ahead of free slots at most."""
 
 

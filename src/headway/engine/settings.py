@@ -18,7 +18,7 @@ from headway.domain.job import DEFAULT_QUEUE, JobState
 from headway.domain.names import check_name
 from headway.domain.reading import PruneRule
 
-MAX_BATCH = 250
+MAX_BATCH = 500
 MOST_SAVED = 5.0
 """Seconds by which polling slows at most while news flows."""
 WEEK = timedelta(days=7)

@@ -55,7 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """What became of a new job. When `deduplicated`, `id` is the existing sequence's."""
 
     id: str
