@@ -18,7 +18,7 @@ LINES: list[tuple[events.Event, int, str]] = [
     (
         events.WorkerStarted("w", ("a", "b"), ("x",), 5),
         logging.INFO,
-        "worker w started: 1 job types from a, b",
+        "worker w started: 1 job type from a, b",
     ),
     (events.WorkerStopping("w"), logging.INFO, "worker w is stopping"),
     (events.WorkerStopped("w"), logging.INFO, "worker w stopped"),

@@ -88,8 +88,8 @@ def line(event: Event) -> str:
     """The event in one line."""
     match event:
         case events.WorkerStarted():
-            queues = ", ".join(event.queues)
-            return f"worker {event.worker} started: {len(event.types)} job types from {queues}"
+            types = "1 job type" if len(event.types) == 1 else f"{len(event.types)} job types"
+            return f"worker {event.worker} started: {types} from {', '.join(event.queues)}"
         case events.WorkerStopping():
             return f"worker {event.worker} is stopping"
         case events.WorkerStopped():
