@@ -52,6 +52,7 @@ def produce(dsn: str, mode: str, seconds: float, barrier: Any, counts: Any) -> N
     insert = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
     channel = channel_name("headway", Topic.SCHEDULED)
     notify = b"select pg_notify($1, $2)"
+    after = b"select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(SETTINGS)
         cursor = RawCursor(connection)
@@ -64,7 +65,7 @@ def produce(dsn: str, mode: str, seconds: float, barrier: Any, counts: Any) -> N
             if mode == "in the transaction":
                 cursor.execute(notify, (channel, NEWS))
             connection.execute("commit")
-            if mode == "after the commit":
-                cursor.execute(notify, (channel, NEWS))
+            if mode == "after the commit":  # as the notifier does: it costs no fsync
+                cursor.execute(after, (channel, NEWS))
             count += 1
     counts.put(count)

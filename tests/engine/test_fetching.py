@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import ParamSpec, TypeVar
 
 import pytest
 
@@ -14,11 +15,16 @@ from headway.domain.job import ClaimedJob, JobState
 from headway.domain.news import JobsScheduled
 from headway.domain.reading import ClaimOrder
 from headway.domain.retry import Fixed
-from headway.engine.settings import WorkQueue
+from headway.engine.committer import MOST_BEHIND
+from headway.engine.lanes import MOST_AHEAD
+from headway.engine.settings import MAX_BATCH, WorkQueue
 from headway.notifiers.local import LocalNotifier
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from tests.engine.bench import Bench
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Counting(MemoryStore):
@@ -147,6 +153,39 @@ async def test_jobs_claimed_ahead_are_given_back_when_the_running_ones_turn_out_
         assert len(worker.running) == 2
         go.set()
         await bench.until(lambda: len(bench.seen(JobCompleted, type="slow")) == 50)
+
+
+class SlowToSettle(MemoryStore):
+    """Commits take longer than the jobs of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most_held = 0
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if operation.__name__ == "settle":
+            await asyncio.sleep(0.1)
+            running = [
+                each.count for each in await self.run(self.counts) if each.state == "running"
+            ]
+            self.most_held = max(self.most_held, *running, 0)
+        return await super().run(operation, *args, **kwargs)
+
+
+async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
+    store = SlowToSettle()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def quick() -> None: ...
+
+    await bench.start(*(quick.request() for _ in range(8_000)))
+    await bench.drain(concurrency=100)
+    assert len(bench.seen(JobCompleted)) == 8_000
+    assert store.most_held < MOST_BEHIND + MOST_AHEAD + 2 * MAX_BATCH
 
 
 async def test_news_wakes_an_idle_worker(bench: Bench) -> None:

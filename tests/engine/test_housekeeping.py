@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
 from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
-from headway.domain.reading import ClaimOrder, QueueShare, WorkerRecord
+from headway.domain.reading import ClaimOrder, PruneRule, QueueShare, WorkerRecord
 from headway.domain.settlement import Complete
 from headway.engine.announcing import Announcer
+from headway.engine.clock import SystemClock
 from headway.engine.identity import new_id
 from headway.engine.maintenance import Maintenance
 from headway.engine.observing import Observers
 from headway.engine.reaper import Reaper
 from headway.engine.settings import Retention, WorkerSettings
 from headway.notifiers.local import LocalNotifier
+from headway.ports.statement import Operation
+from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
 from tests.engine.bench import Bench
 
@@ -104,6 +107,33 @@ async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> 
     assert await bench.store.run(bench.store.get, [done]) == [None]
     assert await bench.state(waiting) is JobState.PENDING
     assert [event.count for event in bench.seen(JobsPruned)] == [1]
+
+
+class CountingPrunes(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: list[int] = []
+
+    def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        self.limits.append(limit)
+        return super().prune(rule, limit, now=now)
+
+
+async def test_the_more_is_old_the_more_is_pruned_at_once() -> None:
+    bench = Bench(store := CountingPrunes())
+    await store.open()
+    settings = WorkerSettings(retention=Retention(completed=timedelta(0)))
+    maintenance = Maintenance(settings, store, SystemClock(), Observers([bench]))
+
+    @bench.job
+    async def work() -> None: ...
+
+    await bench.start(*(work.request() for _ in range(20_000)))
+    await bench.drain()
+    await maintenance.maintain(asyncio.Event())
+    assert [event.count for event in bench.seen(JobsPruned)] == [20_000]
+    assert len(store.limits) < 20
+    assert max(store.limits) > 1_000
 
 
 async def test_types_that_nobody_runs_are_pointed_out_now_and_then(bench: Bench) -> None:

@@ -89,10 +89,10 @@ async def test_a_worker_with_a_direct_line_for_news(
             for number in range(20):
                 started = await app.start(double.request(number))
                 assert await started.result(timeout=10) == 2 * number
-            notes = await app.start_many([note.request(number) for number in range(50)])
+            notes = await app.start_many([note.request(number) for number in range(150)])
             for noted in notes:
                 await noted.result(timeout=10)
-            assert connection.execute("select count(*) from noted").fetchone() == (50,)
+            assert connection.execute("select count(*) from noted").fetchone() == (150,)
             worker.request_stop()
             await running
 

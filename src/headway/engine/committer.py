@@ -34,6 +34,8 @@ from headway.ports.clock import Clock
 from headway.ports.store import Store
 
 MOST_AT_ONCE = 500
+MOST_BEHIND = 2_000
+"""Outcomes that may wait to be committed before no more jobs are claimed."""
 TRIES_ALONE = 3
 
 
@@ -69,6 +71,11 @@ class Committer:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    @property
+    def behind(self) -> bool:
+        """Whether jobs end faster than they can be committed."""
+        return len(self._outcomes) >= MOST_BEHIND
 
     def close(self) -> None:
         """Let `run` return as soon as nothing is left to commit."""

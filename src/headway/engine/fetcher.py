@@ -105,6 +105,7 @@ class Fetcher:
             not self._hungry
             and not self._claiming
             and lanes.running + lanes.waiting < lanes.concurrency
+            and not self._committer.behind
             and not self._stopped.is_set()
         )
 
@@ -134,6 +135,7 @@ class Fetcher:
         """Outcomes are stored."""
         if self._drain and not self._held:
             self._hungry = True
+        if self._hungry:
             self._wake()
 
     async def run(self) -> bool:
@@ -143,7 +145,7 @@ class Fetcher:
             self._give_back_hoarded()
             self._lanes.measure(self._clock.monotonic())
             shares, limit = self._lanes.shares(self._settings.batch_size)
-            if not self._hungry or not limit:
+            if not self._hungry or not limit or self._committer.behind:
                 await self._rest()
                 continue
             idle = not self._held

@@ -14,8 +14,11 @@ from headway.engine.trouble import Trouble, sleep_unless
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
-PRUNED_AT_ONCE = 200
-BETWEEN_BATCHES = 0.05
+FEWEST, MOST = 200, 5_000
+"""Sequences that are pruned with one statement."""
+LONGEST = 0.2
+"""Seconds that such a statement may take; where one writer keeps all others waiting, a tenth."""
+SHORTEST_PAUSE = 0.005
 LOOK_FOR_UNATTENDED_EVERY = 300.0
 REMIND_EVERY = 3600.0
 
@@ -59,16 +62,24 @@ class Maintenance:
             await self._point_out_unattended(now)
 
     async def _prune(self, stopped: asyncio.Event) -> None:
+        """Until nothing is left; as fast as jobs can end, if need be."""
         count = 0
+        most = FEWEST
+        one_writer = self._store.capabilities.one_writer
+        longest, rest = (LONGEST / 10, 1.0) if one_writer else (LONGEST, 0.25)
         for rule in self._rules:
             while not stopped.is_set():
-                pruned = await self._store.run(
-                    self._store.prune, rule, PRUNED_AT_ONCE, now=self._clock.now()
-                )
+                began = self._clock.monotonic()
+                pruned = await self._store.run(self._store.prune, rule, most, now=self._clock.now())
+                took = self._clock.monotonic() - began
                 count += pruned
                 if not pruned:
                     break
-                await sleep_unless(stopped, BETWEEN_BATCHES)
+                if took < longest / 2:
+                    most = min(2 * most, MOST)
+                elif took > longest:
+                    most = max(most // 2, FEWEST)
+                await sleep_unless(stopped, max(took * rest, SHORTEST_PAUSE))
         if count:
             self._observers.observe(JobsPruned(self._settings.worker_id, count))
 

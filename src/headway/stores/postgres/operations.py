@@ -14,6 +14,7 @@ from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.postgres.copying import COPY_FROM, Copy
 from headway.stores.postgres.lanes import Lanes
+from headway.stores.postgres.pruning import EVERYTHING, Pruned
 from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
 from headway.stores.sql.moving import Moving
@@ -46,6 +47,7 @@ class PostgresOperations(Moving):
         self._dialect = PostgresDialect(schema)
         self._sql = self._dialect.sql
         self._lanes: dict[tuple[str, ...], Lanes] = {}
+        self._pruned = Pruned()
 
     def claim(
         self, order: ClaimOrder, *, now: datetime | None = None
@@ -88,6 +90,7 @@ class PostgresOperations(Moving):
         return claimed
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
+        started = time.monotonic()
         rows = yield Statement(
             self._sql["prune"],
             (
@@ -99,11 +102,14 @@ class PostgresOperations(Moving):
                 None if rule.queues is None else list(rule.queues),
                 list(rule.except_queues),
                 limit,
+                # A given `now` may lie before what was pruned already: trust no bound.
+                self._pruned.bound(rule) if now is None else EVERYTHING,
             ),
             alone=True,
             varied=True,
         )
         gone: int = rows[0][0]
+        self._pruned.advance(rule, rows[0][1], time.monotonic() - started)
         if gone:
             yield Statement(self._sql["forget_keys"], alone=True)
         return gone

@@ -1,8 +1,10 @@
--- Finished sequences, oldest first: found by their last job, gone with all their jobs.
+-- Finished sequences, oldest first: found by their last job, gone with all their jobs. From a
+-- remembered bound, because dead index entries below it pile up while vacuum is held back.
 with victim as (
-    select j.id, j.sequence_id
+    select j.id, j.sequence_id, j.finished_at
     from /*headway*/job j
-    where j.finished_at < coalesce($2::timestamptz, statement_timestamp())
+    where j.finished_at >= $9::timestamptz
+        and j.finished_at < coalesce($2::timestamptz, statement_timestamp())
             - make_interval(secs => $3::float8)
         and j.state = $1::text
         and ($4::text[] is null or coalesce(j.sequence_type, j.type) = any($4::text[]))
@@ -38,4 +40,4 @@ with victim as (
 ), progress_gone as (
     delete from /*headway*/progress where job_id = any(array(select id from gone))
 )
-select count(*) from gone
+select count(*), (select max(finished_at) from victim) from gone
