@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -94,9 +95,9 @@ def lines(
     title: str, ticks: Sequence[str], series: Mapping[str, Sequence[float | None]], unit: str
 ) -> str:
     """One line per series over the same evenly spaced ticks, from 0 up."""
-    width, height, left, top = 460, 200, 70, 34
+    width, height, left, top = 460, 200, 70, 46
     known = [value for values in series.values() for value in values if value is not None]
-    most = max(known, default=1.0) * 1.1 or 1.0
+    most = _round_up(max(known, default=1.0) or 1.0)
     step = width / max(len(ticks) - 1, 1)
     parts = [
         f'<text class="title" x="0" y="16">{escape(title)}</text>',
@@ -129,6 +130,12 @@ def lines(
         parts.append(f'<text class="small" x="{left + 16}" y="{y}">{escape(name)}</text>')
     parts.append(f'<text class="small" x="{left}" y="{top - 6}">{escape(unit)}</text>')
     return _svg(left + width + 40, top + height + 40 + 16 * len(series), parts)
+
+
+def _round_up(value: float) -> float:
+    """To a number that looks well at an axis, and so does its half."""
+    unit = 10 ** math.floor(math.log10(value))
+    return next(each * unit for each in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if each * unit >= value)
 
 
 def _svg(width: float, height: float, parts: Sequence[str]) -> str:
