@@ -14,7 +14,7 @@ from tests.servers import PostgresServer
 
 GOOD = 500
 WORKERS = 2
-MEMORY = 3 << 30
+MEMORY = 3 << 29
 """Bytes of address space that a worker has."""
 
 
