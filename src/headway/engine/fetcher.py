@@ -59,6 +59,7 @@ class Fetcher:
         self._handlers = handlers
         self._types = tuple(sorted(handlers))
         self._lanes = lanes
+        self._one_queue = len(lanes.lanes) == 1
         self._held = held
         self._committer = committer
         self._dispatch = dispatch
@@ -163,13 +164,17 @@ class Fetcher:
                 self._claiming = False
             self.trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
-            if full:
+            if full and self._one_queue:
                 # The next claim is on its way before these are run: the store works while we do.
+                # Among several queues, what still waits would tell which of them to ask wrongly.
                 self._hungry = True
                 loop.call_soon(self._dispatch)
                 continue
             self._dispatch()
-            if self._drain and idle and not self._held and not self._hungry:
+            if full:
+                self._hungry = True
+                await asyncio.sleep(0)  # a store that never waits must not keep the loop
+            elif self._drain and idle and not self._held and not self._hungry:
                 if self._empty_handed > 1:
                     return True
                 for lane in self._lanes.lanes:  # once more, and everywhere
