@@ -81,7 +81,7 @@ soak: $(READY) ## a million jobs with retention on: whether speed, size and memo
 growth: $(READY) ## speed by workers, queues, payloads and retained rows; writes docs/growth.md
 	$(PYTHON) -m benchmarks.growth $(ARGS)
 
-prove: $(READY) ## prove it under kills, crashes and cuts, in 14 minutes; PART="kill sim" for parts of it
+prove: $(READY) ## prove it under kills, crashes and cuts, in 20 minutes; PART="kill sim" for parts of it
 	$(PYTHON) -m proof $(PART) $(ARGS)
 
 prove-short: $(READY) ## the same with less of everything, in 3 minutes

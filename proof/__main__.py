@@ -16,7 +16,6 @@ import sqlite3
 import sys
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -43,8 +42,6 @@ PARTS = (
 WHEN_NAMED = ("copy", "failover", "mongodb")
 """Parts about clusters and moving between them, which take ten minutes more."""
 EVERY = PARTS + WHEN_NAMED
-BESIDE = "sim"
-"""Has a time of its own, so it takes what the other parts leave of the cores."""
 
 
 def main() -> int:
@@ -68,22 +65,11 @@ def main() -> int:
         "versions": _versions(),
         "parts": {},
     }
-
-    def note(name: str, part: dict[str, Any]) -> None:
-        report["parts"][name] = part
+    for name in options.parts or PARTS:
+        report["parts"][name] = _run(name, seed, options.short)
         report["seconds"] = round(time.monotonic() - began, 1)
-        report["ok"] = all(each["ok"] for each in report["parts"].values())
+        report["ok"] = all(part["ok"] for part in report["parts"].values())
         options.report.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-
-    wanted = options.parts or PARTS
-    beside = () if options.short else tuple(name for name in wanted if name == BESIDE)
-    with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(_run, name, seed, options.short) for name in beside}
-        for name in wanted:
-            if name not in running:
-                note(name, _run(name, seed, options.short))
-        for name, part in running.items():
-            note(name, part.result())
     _summarise(report, options.report)
     return 0 if report["ok"] else 1
 
