@@ -155,6 +155,32 @@ async def test_jobs_claimed_ahead_are_given_back_when_the_running_ones_turn_out_
         await bench.until(lambda: len(bench.seen(JobCompleted, type="slow")) == 50)
 
 
+class SlowToClaim(MemoryStore):
+    """So few jobs are started per second that few are claimed ahead."""
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if operation.__name__ == "claim":
+            await asyncio.sleep(0.05)
+        return await super().run(operation, *args, **kwargs)
+
+
+async def test_queues_are_asked_in_their_order_when_claims_are_slow() -> None:
+    """What has been claimed and waits must not look like a stock that needs no more."""
+    store = SlowToClaim()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def work() -> None: ...
+
+    for queue in ("low", "high"):
+        await bench.start(*(work.request().using(queue=queue) for _ in range(20)))
+    await bench.drain(queues=["high", "low"], batch_size=5, concurrency=5)
+    assert [event.queue for event in bench.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
+
+
 class SlowToSettle(MemoryStore):
     """Commits take longer than the jobs of a batch."""
 
