@@ -63,7 +63,7 @@ class WorkerOptions(TypedDict, total=False):
     poll_when_told: float | None
     prefetch_for: float
     grace: float
-    reap_every: float
+    reap_every: float | None
     maintain_every: float
     forget_workers_after: float
     retention: Retention

@@ -26,6 +26,7 @@ from headway.engine.settings import Retention, WorkerSettings, WorkQueue, new_wo
         ({"lease_for": 0}, "lease_for must be more than 0 seconds, not 0"),
         ({"lease_for": float("nan")}, "lease_for must be more than 0 seconds"),
         ({"poll_every": -1}, "poll_every must be more than 0 seconds, not -1"),
+        ({"reap_every": 0}, "reap_every must be more than 0 seconds, not 0"),
         ({"grace": -1}, "grace must be 0 or more seconds, not -1"),
         ({"heartbeat_every": 30}, "heartbeat_every must be between 0 and the lease's 30 seconds"),
     ],
@@ -61,6 +62,12 @@ def test_workers_are_told_apart() -> None:
 def test_the_heartbeat_comes_three_times_per_lease() -> None:
     assert WorkerSettings(lease_for=30).heartbeat_interval() == 10
     assert WorkerSettings(lease_for=30, heartbeat_every=4).heartbeat_interval() == 4
+
+
+def test_the_shorter_the_lease_the_more_often_its_end_is_looked_for() -> None:
+    assert WorkerSettings(lease_for=2).reap_interval() == 0.2
+    assert WorkerSettings(lease_for=30).reap_interval() == 1.0
+    assert WorkerSettings(lease_for=2, reap_every=5).reap_interval() == 5
 
 
 def test_by_default_failed_jobs_are_kept() -> None:

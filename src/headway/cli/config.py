@@ -37,6 +37,7 @@ OPTIONS = {"lease_for": "LEASE"}
 DERIVED = {
     "heartbeat_every": "a third of the lease",
     "poll_when_told": "up to three times poll_every",
+    "reap_every": "a tenth of the lease, at most 1 s",
 }
 
 _SECRET = re.compile(

@@ -98,7 +98,8 @@ class WorkerSettings:
     """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
     grace: float = 30.0
     """What running jobs are given to end when the worker stops."""
-    reap_every: float = 1.0
+    reap_every: float | None = None
+    """How often expired leases are looked for. None: a tenth of the lease, at most a second."""
     maintain_every: float = 60.0
     forget_workers_after: float = 300.0
     retention: Retention = field(default_factory=Retention)
@@ -115,13 +116,13 @@ class WorkerSettings:
         for name in (
             "lease_for",
             "poll_every",
-            "reap_every",
             "maintain_every",
             "forget_workers_after",
         ):
             _check_seconds(name, getattr(self, name), least_above_zero=True)
-        if self.poll_when_told is not None:
-            _check_seconds("poll_when_told", self.poll_when_told, least_above_zero=True)
+        for name in ("poll_when_told", "reap_every"):
+            if getattr(self, name) is not None:
+                _check_seconds(name, getattr(self, name), least_above_zero=True)
         for name in ("prefetch_for", "grace"):
             _check_seconds(name, getattr(self, name), least_above_zero=False)
         if self.heartbeat_every is not None and not 0 < self.heartbeat_every < self.lease_for:
@@ -156,6 +157,9 @@ class WorkerSettings:
 
     def heartbeat_interval(self) -> float:
         return self.lease_for / 3 if self.heartbeat_every is None else self.heartbeat_every
+
+    def reap_interval(self) -> float:
+        return min(1.0, self.lease_for / 10) if self.reap_every is None else self.reap_every
 
     def polling_when_told(self, saved: float) -> float:
         """Seconds between looks of an idle worker while news makes most of them unnecessary."""

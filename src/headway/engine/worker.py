@@ -243,7 +243,7 @@ class _Shift:
             drain=drain,
         )
         self._dispatcher.connect(self._runner.start, self._fetcher.freed)
-        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_every)
+        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_interval())
         self._maintenance = Maintenance(settings, store, clock, observers)
         self._progressing = Progressing(worker, store, clock, observers, self._held)
         self._listening = Trouble(worker, NOTIFIER, observers)
