@@ -152,7 +152,9 @@ async def test_pause_and_resume(shop: Shop) -> None:
     await app.start(shop.charge.request(1))
     await operator.pause("money")
     assert await shop.claim("money") == []
+    shop.ear.heard.clear()
     await operator.resume("money")
+    assert shop.ear.heard == [JobsScheduled("money", "charge", 0)]
     assert len(await shop.claim("money")) == 1
     resumed, paused = await notes(shop)
     assert (paused.action, paused.target) == ("pause", "money")

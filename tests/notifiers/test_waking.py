@@ -92,10 +92,10 @@ class Firm:
                     worker = app.worker(settings)
                     await worker.start()
                     workers.push_async_callback(worker.stop)
-            await self._settle()
+            await self.settle()
             yield
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Wait until the workers have looked for the first time and sleep."""
         before = -1
         while self.store.claims != before:
@@ -130,6 +130,24 @@ async def test_a_job_starts_at_once(kind: Kind) -> None:
     async with firm.working(1):
         began = time.monotonic()
         await firm.producer.start(firm.job.request(1))
+        await firm.until(lambda: firm.ended == 1)
+        assert time.monotonic() - began < 1
+
+
+@all_that_hear
+async def test_a_resumed_queue_is_worked_on_at_once(kind: Kind) -> None:
+    firm = Firm(kind)
+    async with firm.working(2):
+        await firm.producer.pause("default")
+        before = firm.store.claims
+        await firm.producer.start(firm.job.request(1))
+        async with asyncio.timeout(SOON):
+            while firm.store.claims == before:
+                await asyncio.sleep(0.01)
+        await firm.settle()
+        assert firm.started == []
+        began = time.monotonic()
+        await firm.producer.resume("default")
         await firm.until(lambda: firm.ended == 1)
         assert time.monotonic() - began < 1
 

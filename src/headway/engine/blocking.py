@@ -270,8 +270,10 @@ class BlockingClient:
         self._store.run_sync(self._store.pause, name, True, now=self._clock.now())
 
     def resume(self, queue: str) -> None:
+        """Undo `pause`, and wake workers for what waits in the queue."""
         name = check_name("queue", queue)
-        self._store.run_sync(self._store.pause, name, False, now=self._clock.now())
+        now = self._clock.now()
+        self._told(None, self._run(None, changes.resume, self._store, name, now))
 
     def retry(
         self,

@@ -104,6 +104,18 @@ def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Oper
     return consequences
 
 
+def resume(store: Operations, queue: str, now: datetime | None) -> Operation[Consequences]:
+    """Let a queue's jobs be claimed again, at once: workers for the types of the newest of them
+    are woken, others find theirs when they look."""
+    yield from store.pause(queue, False, now=now)
+    waiting = JobFilter(states=(JobState.PENDING,), queues=(queue,), due=True)
+    page = yield from store.find(waiting, limit=MAX_PAGE, now=now)
+    consequences = Consequences()
+    for type in sorted({job.type for job in page.jobs}):
+        consequences.schedule(queue, type, None, count=0)
+    return consequences
+
+
 def delete_sequences(
     store: Operations, ids: Sequence[str], cascade: bool
 ) -> Operation[tuple[list[str], Consequences]]:

@@ -270,8 +270,10 @@ class Client:
         await self._store.run(self._store.pause, name, True, now=self._clock.now())
 
     async def resume(self, queue: str) -> None:
+        """Undo `pause`, and wake workers for what waits in the queue."""
         name = check_name("queue", queue)
-        await self._store.run(self._store.pause, name, False, now=self._clock.now())
+        now = self._clock.now()
+        await self._told(None, await self._run(None, changes.resume, self._store, name, now))
 
     async def retry(
         self,

@@ -21,6 +21,7 @@ from headway.domain.names import check_id, check_name
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.domain.request import Request
 from headway.domain.schedule import After, At
+from headway.engine import changes
 from headway.engine.consequences import Consequences, Teller
 from headway.engine.identity import new_id
 from headway.engine.jobtype import JobType
@@ -237,11 +238,15 @@ def _pause(
     known = {each.name: each.paused_at for each in (yield from store.managed_queues())}
     before = "working" if known.get(queue) is None else "paused"
     after = "paused" if paused else "working"
-    yield from store.pause(queue, paused, now=now)
+    consequences = Consequences()
+    if paused:
+        yield from store.pause(queue, True, now=now)
+    else:
+        consequences = yield from changes.resume(store, queue, now)
     yield from store.note(
         msgspec.structs.replace(note, count=1, before=before, after=after), now=now
     )
-    return Consequences()
+    return consequences
 
 
 def _start(
