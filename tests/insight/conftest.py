@@ -19,8 +19,6 @@ async def shop(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterat
             url = f"sqlite:///{sqlite_path}"
         case "mongodb":
             url = request.getfixturevalue("mongo_url")
-        case "mongodb":
-            url = request.getfixturevalue("mongo_url")
         case _:
             url = request.getfixturevalue("postgres_url")
     shop = Shop(url, migrate=True)

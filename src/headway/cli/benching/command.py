@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from headway.cli.benching.measuring import measure
+from headway.cli.benching.measuring import LARGE, measure
 from headway.cli.benching.place import place_for
 from headway.cli.failing import clean_errors
 from headway.cli.running import run_loop
@@ -23,6 +23,7 @@ MEASURED = {
     "D": "drain, two worker processes",
     "E": "from start to handler, a job every 20 ms",
     "F": "from start to result",
+    "G": "drain {large:,}, one worker process",
     "H": "memory of a worker process",
 }
 
@@ -79,7 +80,7 @@ def _table(about: dict[str, str], jobs: int, found: dict[str, Any]) -> str:
                 figure = ", ".join(f"{name} {value:.1f} ms" for name, value in waits.items())
             case _:
                 figure = f"{measured['megabytes']:.0f} MB"
-        what = MEASURED[letter].format(jobs=jobs)
+        what = MEASURED[letter].format(jobs=jobs, large=LARGE * jobs)
         if about["store"] == "memory":
             what = what.replace("one worker process", "in this process")
         lines.append(f"{letter}  {what:<42}{figure}")

@@ -23,6 +23,8 @@ SECONDS = 3.0
 GAP = 0.02
 DRAIN_WITHIN = 600.0
 AT_ONCE = 20_000
+LARGE = 10
+"""How many times the jobs make a large backlog."""
 
 
 class Incomplete(HeadwayError):
@@ -151,8 +153,8 @@ async def measure(place: Place, jobs: int, said: Callable[[str], None]) -> dict[
     async def clear() -> None:
         await asyncio.to_thread(place.clear)
 
-    async def load() -> float:
-        rate = await start_in_bulk(place, jobs)
+    async def load(count: int = jobs) -> float:
+        rate = await start_in_bulk(place, count)
         await asyncio.to_thread(place.settle)
         return rate
 
@@ -169,6 +171,10 @@ async def measure(place: Place, jobs: int, said: Callable[[str], None]) -> dict[
         said("D: and with two")
         await load()
         found["D"] = {"jobs_per_second": (await drain(place, jobs, 2)).rate}
+        await clear()
+        said(f"G: draining {LARGE * jobs:,}")
+        await load(LARGE * jobs)
+        found["G"] = {"jobs_per_second": (await drain(place, LARGE * jobs)).rate}
         await clear()
         found["H"] = {"megabytes": max(one.held) / 1e6}
     else:
