@@ -10,7 +10,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.reading import PruneRule
 from headway.domain.schedule import After
-from headway.domain.settlement import Complete, Fail, Reschedule, Retry, Settlement
+from headway.domain.settlement import Complete, Fail, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -326,6 +326,20 @@ async def a_held_job_completes_in_its_transaction(store: Store) -> None:
         settled = await store.run_in(tx, store.settle, done, now=at(2))
         assert settled.verdicts == [Verdict.APPLIED]
     assert await state_of(store, job.id) is JobState.COMPLETED
+
+
+@case
+async def who_held_a_job_before_does_not_extend_the_lease_of_the_next(store: Store) -> None:
+    before = await running(store)
+    async with store.begin() as tx:
+        await store.run_in(tx, store.settle, [Release(before.id, before.lease.token)], now=at(1))
+        (after,) = await store.run_in(tx, store.claim, order(before.queue), now=at(1))
+        held = [Held(before.id, before.lease.token)]
+        extending = asyncio.create_task(store.run(store.extend, held, 10 * LEASE, now=at(1)))
+        await asyncio.wait([extending], timeout=0.2)  # it may wait for the commit
+    await extending
+    assert after.lease.token != before.lease.token
+    assert (await read(store, before.id)).lease == after.lease
 
 
 @case
