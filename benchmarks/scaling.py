@@ -192,7 +192,7 @@ async def cost_of_a_worker(meter: Meter, url: str) -> None:
             f"connections: {meter.sessions()} of a process that starts jobs,", end=" ", flush=True
         )
         async with running(app):
-            print(f"{meter.sessions()} of an idle worker,", end=" ", flush=True)
+            print(f"{meter.sessions()} with a worker that idles in it,", end=" ", flush=True)
             started = await app.start_many([work.write.request() for _ in range(2_000)])
             await started[-1].result()
             print(f"{meter.sessions()} after {len(started)} jobs with transactions of their own")
