@@ -22,6 +22,7 @@ from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation, Statement
+from headway.providers.batches import array_literal
 from headway.providers.reaching import WHO_ANSWERS, connect_arguments, describe, is_pooled
 
 LONGEST_CHANNEL = 63
@@ -131,8 +132,8 @@ class _PostgresLink:
             await self._sending.execute(
                 NOTIFY,
                 (
-                    [self._channels[topic] for topic, _ in messages],
-                    [packet.decode() for _, packet in messages],
+                    array_literal([self._channels[topic] for topic, _ in messages]),
+                    array_literal([packet.decode() for _, packet in messages]),
                 ),
             )
 

@@ -26,6 +26,7 @@ from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.providers.reaching import connect_arguments, describe
 from headway.stores.patience import Patience
+from headway.stores.postgres.borrowing import Borrowed
 from headway.stores.postgres.connections import (
     WAIT_FOR_CONNECTION,
     AsyncRunner,
@@ -80,7 +81,7 @@ class PostgresStore(PostgresOperations, Joining):
         self._connections = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
-        self._own: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
+        self._own: Borrowed | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
         self._deadlines = Deadlines()
@@ -98,7 +99,7 @@ class PostgresStore(PostgresOperations, Joining):
             raise SchemaMissing(self.name)
         if found < needed:
             raise SchemaOutdated(self.name, found, needed)
-        self._own = own_pool(self._dsn, self._connections)
+        self._own = Borrowed(own_pool(self._dsn, self._connections))
         self._guests = guest_pool(self._dsn, self._connections)
         self._blocking = blocking_pool(self._dsn, self._connections)
         await self._own.open()
@@ -140,7 +141,7 @@ class PostgresStore(PostgresOperations, Joining):
         async def attempt() -> T:
             if (pool := self._own) is None:
                 raise StoreClosed(self.name)
-            connection = await pool.getconn(min(limit, WAIT_FOR_CONNECTION))
+            connection = await pool.take(min(limit, WAIT_FOR_CONNECTION))
             try:
                 with self._deadlines.within(limit, connection):
                     runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
@@ -153,7 +154,7 @@ class PostgresStore(PostgresOperations, Joining):
                     await pool.drain()
                 raise
             finally:
-                await pool.putconn(connection)
+                await pool.put(connection)
 
         try:
             return await self._patience.run(attempt, is_transient)
