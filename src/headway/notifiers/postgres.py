@@ -119,7 +119,11 @@ class _PostgresLink:
         async with self._lock:
             if self._listening is None:
                 self._listening = await self._connect("headway listener")
-                await _require_server(self._listening)
+                if await _through_a_pooler(self._listening):
+                    raise ConfigurationError(
+                        "LISTEN does not survive a pooler; name a DSN that leads to the server "
+                        'itself, as in notifier="postgresql://…"'
+                    )
                 self._listening.add_notify_handler(self._on_notify)
             for topic in topics:
                 channel = sql.Identifier(self._channels[topic])
@@ -129,6 +133,8 @@ class _PostgresLink:
         async with self._send_lock:
             if self._sending is None:
                 self._sending = await self._connect("headway notifier")
+                if not await _through_a_pooler(self._sending):
+                    self._sending.prepare_threshold = 0
             await self._sending.execute(
                 NOTIFY,
                 (
@@ -196,13 +202,9 @@ class _PostgresLink:
         self._ears.heard(notify.payload)
 
 
-async def _require_server(connection: AsyncConnection[TupleRow]) -> None:
+async def _through_a_pooler(connection: AsyncConnection[TupleRow]) -> bool:
     cursor = await connection.execute(WHO_ANSWERS)
-    if is_pooled(connection, await cursor.fetchone()):
-        raise ConfigurationError(
-            "LISTEN does not survive a pooler; name a DSN that leads to the server itself, as in "
-            'notifier="postgresql://…"'
-        )
+    return is_pooled(connection, await cursor.fetchone())
 
 
 def _cut(connection: AsyncConnection[TupleRow]) -> None:
