@@ -117,10 +117,12 @@ async def test_closing_closes_all(postgres_url: str) -> None:
     borrowed = Borrowed(own_pool(postgres_url, 4))
     await borrowed.open()
     await use(borrowed)
-    for each in await take(borrowed, 3):
+    last, *others = await take(borrowed, 3)
+    for each in others:
         await borrowed.put(each)
     assert len(sessions(postgres_url)) >= 3
     await borrowed.close()
+    await borrowed.put(last)
     async with asyncio.timeout(5):
         while sessions(postgres_url):
             await asyncio.sleep(0.01)

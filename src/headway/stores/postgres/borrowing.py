@@ -34,8 +34,8 @@ class Borrowed:
         await self._pool.open()
 
     async def close(self) -> None:
-        await self._give_all_back()
         await self._pool.close()
+        await self._give_all_back()
 
     async def take(self, timeout: float) -> AsyncConnection[TupleRow]:
         if self._at_hand:
@@ -55,6 +55,7 @@ class Borrowed:
             await self._give_all_back()
         elif (
             not self._waiting
+            and not self._pool.closed
             and len(self._at_hand) < KEPT
             and connection in self._keepable
             and connection.pgconn.transaction_status == TransactionStatus.IDLE
