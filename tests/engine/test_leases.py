@@ -89,10 +89,10 @@ async def test_a_long_handler_keeps_its_lease_and_so_do_jobs_that_wait_for_a_slo
 ) -> None:
     @bench.job
     async def slow() -> None:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1.2)
 
     job_ids = await bench.start(*(slow.request() for _ in range(4)))
-    await bench.drain(lease_for=0.15, concurrency=2, reap_every=0.02)
+    await bench.drain(lease_for=0.5, concurrency=2, reap_every=0.02)
     jobs = [await bench.get(job_id) for job_id in job_ids]
     assert [(job.state, job.losses) for job in jobs] == [(JobState.COMPLETED, 0)] * 4
 
@@ -110,7 +110,7 @@ async def test_a_handler_whose_job_was_cancelled_is_interrupted(bench: Bench) ->
             reasons.append(job.interruption)
 
     (job_id,) = await bench.start(long.request())
-    async with bench.working(lease_for=0.2):
+    async with bench.working(lease_for=1.0):
         await begun.wait()
         await bench.store.run(bench.store.cancel, [job_id])
         lost = await bench.event(LeaseLost)
