@@ -102,8 +102,9 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             assert "Index Scan using job_pkey" in extend
             lanes = _explain(connection, "lanes(array['default'])")
             assert "job_pending" in lanes
-            expired = _explain(connection, "expired(null, 100)")
+            expired = _explain(connection, "expired(null, 100, 1e9)")
             assert "Index Scan using job_running" in expired
+            assert expired.count("lease_until") >= 2, "both ends are found in the index"
             for plan in (claim, complete, continued, extend, lanes, expired):
                 assert "Seq Scan on job" not in plan
                 assert "Bitmap" not in plan

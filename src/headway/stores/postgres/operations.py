@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.domain.job import ClaimedJob, NewJob
+from headway.domain.job import ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Lease, check_lease_for
 from headway.domain.reading import ClaimOrder, PruneRule
 from headway.domain.settlement import Complete
-from headway.ports.statement import Operation, Row, Statement
+from headway.ports.statement import Operation, Row, Statement, reading
+from headway.stores.postgres import reaping
 from headway.stores.postgres.copying import COPY_FROM, Copy
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.postgres.pruning import EVERYTHING, Pruned
+from headway.stores.postgres.reaping import Reaped
 from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
 from headway.stores.sql.moving import Moving
@@ -48,6 +50,7 @@ class PostgresOperations(Moving):
         self._sql = self._dialect.sql
         self._lanes: dict[tuple[str, ...], Lanes] = {}
         self._pruned = Pruned()
+        self._reaped = Reaped()
 
     def claim(
         self, order: ClaimOrder, *, now: datetime | None = None
@@ -67,6 +70,16 @@ class PostgresOperations(Moving):
         claimed = yield from self._claim_from(lanes, order, now)
         lanes.looked_around(time.monotonic() - started)
         return claimed
+
+    @reading
+    def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
+        # A given `now` may lie anywhere: trust no bound.
+        window = self._reaped.window() if now is None else reaping.EVERYTHING
+        began = time.monotonic()
+        rows = yield Statement(self._sql["expired"], (now, limit, window), alone=True)
+        if now is None:
+            self._reaped.looked(window, began, found_all=len(rows) < limit)
+        return self._records(rows)
 
     def _claim_from(
         self, lanes: Lanes, order: ClaimOrder, now: datetime | None

@@ -1,8 +1,10 @@
 -- Rows that somebody has locked are left out: the holder is completing the job in a transaction of
--- its own, and a reaper that waited for it would leave all other jobs waiting.
+-- its own, and a reaper that waited for it would leave all other jobs waiting. How far back it looks
+-- is a bound, no fence.
 select /*record*/
 from /*headway*/job j
-where j.state = 'running' and j.lease_until <= coalesce($1::timestamptz, statement_timestamp())
+where j.state = 'running' and j.lease_until <= coalesce($1::timestamptz, statement_timestamp()) and
+    j.lease_until > coalesce($1::timestamptz, statement_timestamp()) - make_interval(secs => $3::float8)
 order by j.lease_until, j.id
 limit $2::int
 for no key update skip locked
