@@ -91,7 +91,7 @@ async def test_a_bounded_look_finds_what_has_just_expired_and_a_full_one_the_res
                     " where id = %s",
                     (ago, job.id),
                 )
-        monkeypatch.setattr(Reaped, "window", lambda self: SLACK)
+        monkeypatch.setattr(Reaped, "window", lambda _: SLACK)
         found = await store.run(store.expired, 10)
         assert [job.id for job in found] == [jobs[0].id]
         monkeypatch.undo()
