@@ -12,18 +12,11 @@ from headway.domain.settlement import Complete
 from headway.engine.identity import new_id, new_token
 from headway.stores.postgres import PostgresStore, pruning
 from headway.stores.postgres.pruning import EVERYTHING, LOOK_AT_ALL_EVERY, Pruned
+from tests.stores.watch import Watch
 
 RULE = PruneRule(state=JobState.COMPLETED, older_than=0.0)
 OTHER = PruneRule(state=JobState.FAILED, older_than=0.0)
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 @pytest.fixture

@@ -10,14 +10,7 @@ from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_id, new_token
 from headway.stores.postgres import PostgresStore, reaping
 from headway.stores.postgres.reaping import EVERYTHING, SLACK, SLOW, Reaped
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
+from tests.stores.watch import Watch
 
 
 @pytest.fixture
