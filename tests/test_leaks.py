@@ -30,6 +30,16 @@ import warnings
 def test_it():
     warnings.warn("left behind")
 """
+A_SOCKET = """
+import gc, socket
+
+def test_it():
+    around = [socket.socket()]
+    around.append(around)
+
+def test_the_next():
+    gc.collect()
+"""
 NOTHING = """
 import asyncio, threading
 
@@ -62,8 +72,9 @@ def run_pytest(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
         (A_THREAD, "threads still running 2 s after the test: left behind"),
         (A_TASK, "tasks still running 2 s after the test:"),
         (A_WARNING, "UserWarning: left behind"),
+        (A_SOCKET, "ResourceWarning: unclosed <socket"),
     ],
-    ids=["thread", "task", "warning"],
+    ids=["thread", "task", "warning", "socket"],
 )
 def test_a_leak_fails_the_test(leak: str, complaint: str, tmp_path: Path) -> None:
     result = run_pytest(tmp_path, leak)
@@ -74,4 +85,10 @@ def test_a_leak_fails_the_test(leak: str, complaint: str, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_what_ends_within_the_grace_time_is_no_leak(tmp_path: Path) -> None:
     result = run_pytest(tmp_path, NOTHING)
+    assert result.returncode == pytest.ExitCode.OK, result.stdout
+
+
+@pytest.mark.slow
+def test_sockets_that_a_test_may_drop_are_no_error_of_the_next(tmp_path: Path) -> None:
+    result = run_pytest(tmp_path, A_SOCKET.replace("test_it()", "test_it(dropped_sockets)"))
     assert result.returncode == pytest.ExitCode.OK, result.stdout

@@ -31,8 +31,7 @@ from tests.servers_mongo import MongoReplicaSet
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.alone,
-    # pymongo drops a socket whose connecting it gives up.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.usefixtures("dropped_sockets"),
 ]
 
 WORKER_KILLS = 6

@@ -465,8 +465,7 @@ def test_a_url_that_cannot_be_read(url: str) -> None:
         Headway(url)
 
 
-# pymongo drops a socket whose connecting it gives up.
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("dropped_sockets")
 @pytest.mark.slow
 async def test_a_server_that_goes_away_and_comes_back() -> None:
     with MongoReplicaSet() as replica_set:
