@@ -236,7 +236,8 @@ def keys_unlocked() -> None:
 
 
 def without_line(store: str, statement: str, line: str) -> Callable[[], None]:
-    """The statement as it would be had somebody deleted the line."""
+    """The statement as it would be without the line; its parameters are bound as before."""
+    condition = line.strip().removeprefix("and ")
 
     def plant() -> None:
         load = files.load_statements
@@ -245,7 +246,7 @@ def without_line(store: str, statement: str, line: str) -> Callable[[], None]:
             found = load(package, qualifier)
             if package == f"headway.stores.{store}":
                 sound = found[statement]
-                found[statement] = sound.replace(line, "", 1)
+                found[statement] = sound.replace(line, f" and ({condition} or true)", 1)
                 if found[statement] == sound:
                     raise RuntimeError(f"{line!r} is not in {statement}")
             return found

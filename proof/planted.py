@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from proof import checks, engine_bugs, mongodb_bugs
+from proof import checks, engine_bugs, memory_bugs, mongodb_bugs
 from proof.conforming import first_failure
 from proof.simulation.running import simulate
 from proof.simulation.scenario import Scenario
@@ -38,6 +38,7 @@ def bugs() -> list[Bug]:
         Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
+        *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(bug for store in ("sqlite", "postgres") for bug in _fence_bugs(store)),
         *(Bug(name, plant, "mongodb") for name, plant in mongodb_bugs.SEEN_BY_CONFORMANCE.items()),
     ]

@@ -3,8 +3,9 @@
 -- is a bound, no fence.
 select /*record*/
 from /*headway*/job j
-where j.state = 'running' and j.lease_until <= coalesce($1::timestamptz, statement_timestamp()) and
-    j.lease_until > coalesce($1::timestamptz, statement_timestamp()) - make_interval(secs => $3::float8)
+where j.lease_until > coalesce($1::timestamptz, statement_timestamp()) - make_interval(secs => $3::float8)
+    and j.lease_until <= coalesce($1::timestamptz, statement_timestamp())
+    and j.state = 'running'
 order by j.lease_until, j.id
 limit $2::int
 for no key update skip locked

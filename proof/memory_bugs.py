@@ -1,0 +1,49 @@
+"""Bugs to plant into the memory store and the rules that it follows: each of their comparisons of a
+token or an expiry goes missing."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from headway.domain import lifecycle
+from headway.stores.memory.claiming import Claiming
+from headway.stores.memory.notebook import Notebook
+from headway.stores.memory.settling import Settling
+
+FENCES: list[tuple[Any, str, str]] = [
+    (lifecycle.judge_lease, "if until <= now:", "if False:"),
+    (lifecycle.judge_lease, "if token != claimed:", "if False:"),
+    (lifecycle._judge_loss, "if token != settlement.token:", "if False:"),
+    (lifecycle._judge_loss, "if until > now:", "if False:"),
+    (Settling._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
+    (Claiming._extend_one, "if verdict is not Verdict.APPLIED:", "if False:"),
+    (Claiming._extend_one, "if place.token == lease.token:", "if True:"),
+    (Claiming.expired, "and row.until <= now", "and True"),
+    (Notebook.report, "verdict is Verdict.APPLIED", "True"),
+]
+"""Where it stands, how it reads, and what it is without."""
+
+
+def _rewriting(function: FunctionType, line: str, without: str) -> Callable[[], None]:
+    def plant() -> None:
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(line) != 1:
+            raise RuntimeError(f"{line!r} is not once in {function.__qualname__}")
+        names = dict(vars(sys.modules[function.__module__]))
+        future = "from __future__ import annotations\n"
+        exec(compile(future + source.replace(line, without), function.__module__, "exec"), names)
+        # Whoever has imported the function by its name has the bug, too.
+        function.__code__ = names[function.__name__].__code__
+
+    return plant
+
+
+SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
+    f"memory: {function.__name__.strip('_')} without `{line}`": _rewriting(function, line, without)
+    for function, line, without in FENCES
+}

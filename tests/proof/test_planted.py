@@ -1,0 +1,38 @@
+"""The part `mutants` takes out every comparison of a token or an expiry in the SQL stores."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from proof.planted import FENCE, bugs
+
+LEASE = r"\b(?:\w+\.)?lease_(?:token|until)\b"
+COMPARISON = re.compile(rf"\b(?:where|on|and|or|when)\b.*(?:{LEASE}\s*[=<>]|[=<>]\s*{LEASE})")
+NO_FENCE = {"postgres": {"where j.lease_until > coalesce($1::timestamptz, statement_timestamp())"}}
+"""How far back the look for expired leases goes, by the beginning of the line."""
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_no_comparison_is_left_out(store: str) -> None:
+    names = {bug.name for bug in bugs()}
+    missed: list[str] = []
+    for entry in (files(f"headway.stores.{store}") / "statements").iterdir():
+        for line in entry.read_text().splitlines():
+            if not COMPARISON.search(line.split("--")[0]):
+                continue
+            if line.startswith(tuple(NO_FENCE.get(store, ()))):
+                continue
+            if f"{store}: {entry.name} without `{line.strip()}`" not in names:
+                missed.append(f"{entry.name}: {line}")
+    assert missed == []
+
+
+def test_a_comparison_is_told_from_an_assignment() -> None:
+    assert COMPARISON.search("where j.lease_until > $1")
+    assert COMPARISON.search("join job j on j.id = said.id and said.token = j.lease_token")
+    assert not COMPARISON.search("    lease_until = null")
+    assert not COMPARISON.search("where state = 'running' order by lease_until limit $2")
+    assert FENCE.search("where j.state = 'running'\n    and j.lease_token = said.token\n")
