@@ -50,7 +50,7 @@ async def test_a_lease_survives_a_handler_that_blocks_the_loop_for_three_leases(
     @bench.job
     async def block_the_loop(job: Job) -> None:
         runs.append(job.lease.version)
-        block(1.6)
+        block(3.2)
 
     (job_id,) = await bench.start(block_the_loop.request())
     reaped: list[JobReaped] = []
@@ -71,7 +71,7 @@ async def test_a_lease_survives_a_handler_that_blocks_the_loop_for_three_leases(
     thread = threading.Thread(target=reap)
     thread.start()
     try:
-        async with bench.working(lease_for=0.5):
+        async with bench.working(lease_for=1.0):
             await bench.event(JobCompleted)
     finally:
         done.set()
@@ -89,10 +89,10 @@ async def test_a_long_handler_keeps_its_lease_and_so_do_jobs_that_wait_for_a_slo
 ) -> None:
     @bench.job
     async def slow() -> None:
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(1.6)
 
     job_ids = await bench.start(*(slow.request() for _ in range(4)))
-    await bench.drain(lease_for=0.5, concurrency=2, reap_every=0.02)
+    await bench.drain(lease_for=1.0, concurrency=2, reap_every=0.02)
     jobs = [await bench.get(job_id) for job_id in job_ids]
     assert [(job.state, job.losses) for job in jobs] == [(JobState.COMPLETED, 0)] * 4
 

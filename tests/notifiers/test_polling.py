@@ -17,7 +17,7 @@ from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
-from tests.engine.bench import Bench
+from tests.engine.bench import PATIENCE, Bench
 from tests.notifiers.test_waking import Counting
 
 
@@ -72,20 +72,24 @@ async def test_a_worker_looks_more_often_while_its_notifier_is_away(
     @bench.job
     async def work() -> None: ...
 
-    async def claims(seconds: float) -> int:
-        before = store.claims
-        await asyncio.sleep(seconds)
-        return store.claims - before
+    async def rests() -> int:
+        """Wait until it looks no more; how often it has looked until then."""
+        before = -1
+        async with asyncio.timeout(PATIENCE):
+            while store.claims != before:
+                before = store.claims
+                await asyncio.sleep(0.3)
+        return before
 
     async with bench.working(poll_every=0.05, poll_when_told=3600.0):
-        await asyncio.sleep(0.1)
-        assert await claims(0.3) == 0
+        looks = await rests()
         for _ in range(2):
             notifier.say(Hearing(flows=False, reason="the server is gone"))
-        assert await claims(0.5) >= 5
+        async with asyncio.timeout(PATIENCE):
+            while store.claims < looks + 5:
+                await asyncio.sleep(0.01)
         notifier.say(Hearing(flows=True))
-        await asyncio.sleep(0.1)
-        assert await claims(0.3) == 0
+        await rests()
     troubles = bench.seen(WorkerTroubled, part="notifier")
     assert [trouble.error for trouble in troubles] == ["the server is gone"]
     assert len(bench.seen(WorkerRecovered, part="notifier")) == 1

