@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headway.domain.errors import InvalidOption
@@ -219,9 +219,12 @@ def test_every_argument_is_found_where_it_stands(arguments: dict[str, Any]) -> N
 
 
 @given(storable, storable)
+@example("0", " ")
+@example("boom", " boom")
+@example("boom", "error")
 def test_needles_are_in_what_matches(message: str, part: str) -> None:
-    error = encode_failure(Failure("ValueError", message))
     which = JobFilter(errors=(part,))
-    if matches_text(which, "", error):
-        needles = error_needles(which)
-        assert not needles or any(needle in error.lower() for needle in needles)
+    needles = error_needles(which)
+    for error in (encode_failure(Failure("ValueError", message)), message):
+        if matches_text(which, "", error):
+            assert not needles or any(needle in error.lower() for needle in needles)

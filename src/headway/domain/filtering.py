@@ -146,8 +146,11 @@ def input_needles(which: JobFilter) -> list[str]:
 def error_needles(which: JobFilter) -> list[str]:
     """The same for the stored error, in lower case: any one of them is in a matching job's, unless
     there are none."""
-    parts = [each.lower() for each in which.errors]
-    return parts if all(_NEEDLE.fullmatch(part) for part in parts) else []
+    # `Type: message` is stored without the space; and what something else wrote is shown as an
+    # `Error`, whether it has that word in it or not.
+    parts = [each.lower().strip() for each in which.errors]
+    usable = all(_NEEDLE.fullmatch(part) and part not in "error" for part in parts)
+    return parts if usable else []
 
 
 def matches(which: JobFilter, job: JobRecord, now: Any) -> bool:

@@ -204,6 +204,16 @@ async def jobs_are_found_by_their_error(store: Store) -> None:
     assert await found(store, JobFilter(errors=("timed out", "missing"))) == [other, one]
     assert await found(store, JobFilter(errors=("Traceback",))) == []
     assert await found(store, JobFilter(errors=("%",))) == [other]
+    assert await found(store, JobFilter(errors=(" connection",))) == [one]
+
+
+@case
+async def jobs_are_found_by_an_error_that_something_else_wrote(store: Store) -> None:
+    job = await running(store)
+    await apply(store, Fail(job.id, job.lease.token, "out of paper", ALIKE))
+    for part in ("Error: out", "error", "Paper"):
+        assert await found(store, JobFilter(errors=(part,))) == [job.id]
+    assert await found(store, JobFilter(errors=("ink",))) == []
 
 
 @case

@@ -145,6 +145,16 @@ async def a_sequence_that_was_complete_before_its_dependent_stays(store: Store) 
 
 
 @case
+async def a_sequence_goes_once_what_waited_for_it_has_ended(store: Store) -> None:
+    done = await running(store)
+    await add(store, queue="other", blockers=(done.id,))
+    await complete(store, done)
+    await complete(store, await claim_one(store, "other", now=at(2)))
+    assert await store.run(store.prune, rule(except_queues=("other",)), 10, now=LATER) == 1
+    assert await store.run(store.get, [done.id]) == [None]
+
+
+@case
 async def a_failed_sequence_that_is_waited_for_stays(store: Store) -> None:
     dead = await in_state(store, JobState.FAILED)
     await add(store, blockers=(dead,))
