@@ -19,19 +19,19 @@ from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance import Case, cases_for
 
 
-def first_failure(kind: str, dsn: str = "", *, only: str = "") -> tuple[int, str | None]:
-    """How many cases were tried, and the first that failed, with its reason."""
+def first_failure(kind: str, dsn: str = "", *, group: str = "") -> tuple[int, str | None]:
+    """How many cases were tried, those of the group first, and the first that failed, with its
+    reason."""
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_run(kind, dsn, Path(folder), only))
+        return asyncio.run(_run(kind, dsn, Path(folder), group))
 
 
-async def _run(kind: str, dsn: str, folder: Path, only: str) -> tuple[int, str | None]:
+async def _run(kind: str, dsn: str, folder: Path, group: str) -> tuple[int, str | None]:
     tried = 0
     shelf = _Shelf(kind, dsn, folder)
     await shelf.prepare()
-    for case in cases_for((await shelf.fresh()).capabilities):
-        if only and not case.name.startswith(only):
-            continue
+    cases = cases_for((await shelf.fresh()).capabilities)
+    for case in sorted(cases, key=lambda case: not case.name.startswith(f"{group}/")):
         tried += 1
         failure = await _try(case, await shelf.fresh())
         if failure is not None:

@@ -1,4 +1,4 @@
-"""Bugs to plant into the engine, the memory store and the statements. Each is what somebody could
+"""Bugs to plant into the engine and into what it asks of a store. Each is what somebody could
 have written."""
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from headway.stores.memory import claiming, settling
 from headway.stores.memory.inserting import Inserting
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.postgres.operations import PostgresOperations
-from headway.stores.sql import files
 from proof.simulation import world
 
 
@@ -233,28 +232,6 @@ def keys_unlocked() -> None:
         yield from ()
 
     PostgresOperations._lock_keys = nothing
-
-
-def without_line(store: str, statement: str, line: str) -> Callable[[], None]:
-    """The statement as it would be without the line; its parameters are bound as before."""
-    condition = line.strip().removeprefix("and ")
-
-    def plant() -> None:
-        load = files.load_statements
-
-        def damaged(package: str, qualifier: str) -> dict[str, str]:
-            found = load(package, qualifier)
-            if package == f"headway.stores.{store}":
-                sound = found[statement]
-                found[statement] = sound.replace(line, f" and ({condition} or true)", 1)
-                if found[statement] == sound:
-                    raise RuntimeError(f"{line!r} is not in {statement}")
-            return found
-
-        module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])
-        module.load_statements = damaged
-
-    return plant
 
 
 SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {

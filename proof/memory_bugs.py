@@ -1,5 +1,5 @@
 """Bugs to plant into the memory store and the rules that it follows: each of their comparisons of a
-token or an expiry goes missing."""
+token or an expiry goes missing, and of a state that a change asks for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from headway.domain import lifecycle
 from headway.stores.memory.claiming import Claiming
 from headway.stores.memory.notebook import Notebook
 from headway.stores.memory.settling import Settling
+from headway.stores.memory.tending import Tending
 
 FENCES: list[tuple[Any, str, str]] = [
     (lifecycle.judge_lease, "if until <= now:", "if False:"),
@@ -25,6 +26,12 @@ FENCES: list[tuple[Any, str, str]] = [
     (Claiming._extend_one, "if place.token == lease.token:", "if True:"),
     (Claiming.expired, "and row.until <= now", "and True"),
     (Notebook.report, "verdict is Verdict.APPLIED", "True"),
+    (Settling._free, "and row.state is JobState.BLOCKED", "and True"),
+    (Tending._cancel_one, "if row.state in TERMINAL:", "if False:"),
+    (Tending._redrive_one, "if row.state is not JobState.FAILED", "if False"),
+    (Tending._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
+    (Tending.remove, "and last.state in TERMINAL", "and True"),
+    (Tending._is_free, "waiter.state in TERMINAL", "True"),
 ]
 """Where it stands, how it reads, and what it is without."""
 

@@ -1,5 +1,5 @@
 """Bugs to plant into the MongoDB store: its fence is one query, made in several places, and each of
-them can lose the token or the expiry."""
+them can lose the token or the expiry; other changes can lose the state that they ask for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from headway.domain.job import JobState
 from headway.domain.settlement import Lose
-from headway.stores.mongodb import notebook, settling
+from headway.ports.statement import Operation
+from headway.stores.mongodb import claiming, managing, notebook, settling
 
 HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
 """What takes the place of a condition that goes missing: true of every job that runs."""
+ANY_STATE = [str(state) for state in JobState]
 KINDS = {"token": "token", "$expr": "expiry"}
 PLACES = {
     "extend": settling,
@@ -73,6 +76,37 @@ def unguarded_reaper() -> None:
     settling._giving_back = giving_back
 
 
+def claims_what_others_have_claimed() -> None:
+    sound = claiming.Claiming._take
+
+    def take(self: Any, ids: Any, order: Any, now: Any) -> Operation[Any]:
+        taking = sound(self, ids, order, now)
+        command = next(taking)
+        del command.body["updates"][0]["q"]["state"]
+        try:
+            while True:
+                command = taking.send((yield command))
+        except StopIteration as taken:
+            return taken.value
+
+    claiming.Claiming._take = take
+
+
+def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
+    def plant() -> None:
+        sound = managing.Managing._change
+
+        def change(
+            self: Any, ids: Any, states: list[str], change: Any, gone: Any, already: Any
+        ) -> Operation[Any]:
+            states = ANY_STATE if states == asked else states
+            return sound(self, ids, states, change, gone, already)
+
+        managing.Managing._change = change
+
+    return plant
+
+
 SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     **{
         f"mongodb: {place.strip('_')} without the {KINDS[key]}": _without(place, key)
@@ -83,4 +117,8 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
         f"mongodb: plain completions without the {KINDS[key]}": _plain_without(key) for key in HOLDS
     },
     "mongodb: losing jobs without the expiry": unguarded_reaper,
+    "mongodb: claiming without the state": claims_what_others_have_claimed,
+    "mongodb: cancelling without the state": _whatever_the_state(managing.OPEN),
+    "mongodb: redriving without the state": _whatever_the_state(["failed", "cancelled"]),
+    "mongodb: triggering without the state": _whatever_the_state(["pending"]),
 }
