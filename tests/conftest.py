@@ -21,8 +21,12 @@ from tests.servers_mongo import MongoReplicaSet
 GRACE = 2.0
 """Seconds that threads and tasks have for ending after a test."""
 
-# A busy machine is not a failed test; pytest-timeout ends what hangs.
-hypothesis.settings.register_profile("headway", deadline=None, print_blob=True)
+# A busy machine is not a failed test; pytest-timeout ends what hangs. Every change is judged by the
+# same examples; who looks for others takes `--hypothesis-profile explore`.
+hypothesis.settings.register_profile("headway", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile(
+    "explore", deadline=None, print_blob=True, derandomize=False, max_examples=5_000
+)
 hypothesis.settings.load_profile("headway")
 
 
