@@ -39,7 +39,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format docs bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format docs house bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -68,6 +68,9 @@ format: $(READY) ## format the code and repair what the linter can
 docs: $(READY) ## make the site in build/docs; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
+
+house: $(READY) ## report how the source tree is laid out; ARGS=--no-run reads the source only
+	$(PYTHON) -m scripts.house $(ARGS)
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)
