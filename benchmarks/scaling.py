@@ -26,7 +26,7 @@ import psycopg
 from headway import Headway, Job, Request
 from proof.nursery import kill, nursery, wait_until_gone
 from proof.work import Work as ProofWork
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, ServerError
 from tests.servers_pgbouncer import PgBouncer
 
 JOBS = 5_000
@@ -258,11 +258,13 @@ def main() -> None:
         with closing(Meter(server, url)) as meter:
             print("per job, no-op handler, 0.1 kB of input:")
             asyncio.run(cost_of_jobs(meter, url))
-            if PgBouncer.program() is None:
-                print("NOT MEASURED: the same through PgBouncer, which this machine does not have")
+            try:
+                pooler = PgBouncer(server)
+            except ServerError as reason:
+                print(f"NOT MEASURED: the same through PgBouncer. {reason}")
             else:
                 print("the same through PgBouncer in transaction mode:")
-                with PgBouncer(server) as pooler:
+                with pooler:
                     asyncio.run(cost_of_jobs(meter, pooler.url_of(name), url))
             asyncio.run(cost_of_a_worker(meter, url))
             asyncio.run(cost_of_many(meter, url, options.workers))

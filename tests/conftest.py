@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
+import signal
 import sys
 import threading
 import time
@@ -15,11 +17,12 @@ from typing import NoReturn
 import hypothesis
 import pytest
 
+from tests import leftovers
 from tests.servers import PostgresBinaries, PostgresServer
 from tests.servers_mongo import MongoReplicaSet
 
-GRACE = 2.0
-"""Seconds that threads and tasks have for ending after a test."""
+GRACE = 5.0
+"""Seconds that processes, threads and tasks have for ending after a test."""
 
 # A busy machine is not a failed test; pytest-timeout ends what hangs. Every change is judged by the
 # same examples; who looks for others takes `--hypothesis-profile explore`.
@@ -31,6 +34,26 @@ hypothesis.settings.load_profile("headway")
 
 
 NOT_VERIFIED = "NOT VERIFIED: "
+RUN = pytest.StashKey[leftovers.Run]()
+LEFT = pytest.StashKey[list[leftovers.Process]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Who is started with SIGINT ignored, as by `make test &`, passes that on; tests send Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):  # for the whole run, not for each process of xdist's
+        config.stash[RUN] = leftovers.Run()
+
+
+@pytest.hookimpl(trylast=True)  # when all fixtures and all processes of xdist's are gone
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    run = session.config.stash.get(RUN, None)
+    if run is None:
+        return
+    session.config.stash[LEFT] = left = run.end()
+    if left and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def not_verified(reason: str) -> NoReturn:
@@ -38,7 +61,14 @@ def not_verified(reason: str) -> NoReturn:
     pytest.skip(NOT_VERIFIED + reason)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if left := config.stash.get(LEFT, []):
+        terminalreporter.section("LEFT RUNNING", sep="!", red=True, bold=True)
+        terminalreporter.line("These processes outlived the tests, and were killed:")
+        for process in left:
+            terminalreporter.line(f"  {process}")
     missed: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", ()):
         if isinstance(report.longrepr, tuple) and NOT_VERIFIED in report.longrepr[2]:
@@ -145,7 +175,19 @@ def _no_modules_of_other_tests(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(autouse=True)
-def no_leaked_threads() -> Iterator[None]:
+def no_leaked_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a Python process behind, and kill the process."""
+    os.environ[leftovers.TEST] = name = request.node.nodeid
+    yield
+    del os.environ[leftovers.TEST]
+    left = leftovers.kill_what_stays(lambda: leftovers.of_test(name), GRACE)
+    if left:
+        listed = "\n".join(f"  {process.pid}: {process.command}" for process in left)
+        pytest.fail(f"processes still running {GRACE:.0f} s after the test:\n{listed}")
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads(no_leaked_processes: None) -> Iterator[None]:
     """Fail a test that leaves a thread behind, daemon or not."""
     before = set(threading.enumerate())
     yield

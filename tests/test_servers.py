@@ -12,7 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.servers import PostgresServer
+from tests import servers_pgbouncer
+from tests.servers import PostgresServer, ServerError
 
 
 def major_version(url: str) -> int:
@@ -99,7 +100,8 @@ def test_start_stop_kill_and_remove_may_be_repeated(own_server: PostgresServer) 
 
 SERVER_LEFT_RUNNING = """
 import os, signal
-from tests.servers import PostgresServer
+from tests import servers_pgbouncer
+from tests.servers import PostgresServer, ServerError
 server = PostgresServer()
 server.start()
 print(server.directory, server.url(), flush=True)
@@ -124,3 +126,50 @@ def test_a_server_does_not_outlive_the_process_that_started_it(ending: str) -> N
         time.sleep(0.02)
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(url)
+
+
+@pytest.fixture
+def no_pgbouncer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without PgBouncer; its programs are to be put into the folder."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(servers_pgbouncer, "INSTALLED", (None,))
+    monkeypatch.setattr(servers_pgbouncer, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(servers_pgbouncer, "UNPACKED", tmp_path / "build" / "pgbouncer")
+    return programs
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_pgbouncer_is_the_machines_own_or_the_one_unpacked_before(no_pgbouncer: Path) -> None:
+    unpacked = servers_pgbouncer.UNPACKED / "run"
+    write_program(unpacked, "exit 0")
+    assert servers_pgbouncer.find() == unpacked
+    write_program(no_pgbouncer / "pgbouncer", "exit 0")
+    assert servers_pgbouncer.find() == no_pgbouncer / "pgbouncer"
+
+
+def test_where_pgbouncer_cannot_be_downloaded_the_reason_is_told(no_pgbouncer: Path) -> None:
+    with pytest.raises(ServerError, match="neither PgBouncer nor apt-get"):
+        servers_pgbouncer.find()
+    write_program(no_pgbouncer / "apt-get", "echo 'there is no network' >&2; exit 100")
+    with pytest.raises(ServerError, match=r"could not be downloaded \(there is no network\)"):
+        servers_pgbouncer.find()
+
+
+def test_a_run_of_tests_tries_to_download_pgbouncer_once(
+    no_pgbouncer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = no_pgbouncer / "tried"
+    write_program(no_pgbouncer / "apt-get", f"echo x >> {tried}; echo no >&2; exit 100")
+    for run in ("first", "second"):
+        monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", run)
+        for _ in range(3):  # processes of one run
+            with pytest.raises(ServerError, match=r"could not be downloaded \(no\)"):
+                servers_pgbouncer.find()
+    assert tried.read_text() == "x\nx\n"

@@ -12,7 +12,7 @@ from headway import Continuation, Fixed, Headway, Job, Worker
 from headway.domain.events import Event, LeaseRenewed
 from headway.ports.observer import Observer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Office:

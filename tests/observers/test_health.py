@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,7 @@ from headway.domain.health import Health
 from headway.engine.observing import Observers
 from headway.engine.watching import LoopWatch, find_place
 from headway.observers.endpoint import Endpoint
-from tests.observers.office import Office
+from tests.observers.office import PATIENCE, Office
 from tests.observers.processes import get
 
 
@@ -57,68 +60,100 @@ async def test_a_store_that_fails_makes_it_unready_and_that_passes(
         assert worker.health.ready
 
 
+def when(condition: Callable[[], object], then: Callable[[], object]) -> threading.Thread:
+    """Do it from another thread, which looks until the condition holds."""
+
+    def look() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        then()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    return thread
+
+
 async def test_a_blocked_loop_makes_it_unready_and_then_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker.LATE", 0.2)
-    monkeypatch.setattr("headway.engine.worker.STUCK", 0.6)
     office = Office("memory://")
     seen: list[Health] = []
     over = threading.Event()
 
     @office.app.job
     async def block() -> None:
-        threading.Thread(target=look).start()
-        over.wait(20)
+        over.wait(PATIENCE)
 
     def look() -> None:
-        while not seen or seen[-1].live:
+        seen.append(worker.health)
+        with monkeypatch.context() as patch:
+            patch.setattr("headway.engine.worker.LATE", 0.0)
             seen.append(worker.health)
-            time.sleep(0.02)
+            patch.setattr("headway.engine.worker.STUCK", 0.0)
+            seen.append(worker.health)
         over.set()
 
     async with office.app as app, office.working() as worker:
         await app.start(block.request())
-        await office.until(events.LoopResumed)
+        looking = when(lambda: office.seen(events.LoopBlocked, type="block"), look)
+        await office.until(events.LoopResumed, type="block")
         assert worker.health.ready
-    assert seen[0].ready
-    assert (True, False) in [(each.live, each.ready) for each in seen], "not ready comes first"
+    looking.join()
+    assert [(each.live, each.ready) for each in seen] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
     assert "the event loop has been blocked" in seen[-1].problems[0]
 
 
 async def test_the_line_is_the_users_own_even_deep_in_a_library() -> None:
     office = Office("memory://")
+    reading, writing = os.pipe()
 
     @office.app.job
     async def careless() -> None:
-        subprocess.run([sys.executable, "-c", "import time; time.sleep(0.8)"], check=True)
+        until_its_end = "import sys; sys.stdin.read()"
+        subprocess.run([sys.executable, "-c", until_its_end], stdin=reading, check=True)
 
     async with office.app as app, office.working():
         job = await app.start(careless.request())
-        await office.until(events.LoopResumed)
-    (blocked,) = office.seen(events.LoopBlocked)
+        looking = when(
+            lambda: office.seen(events.LoopBlocked, type="careless"), lambda: os.close(writing)
+        )
+        await office.until(events.LoopResumed, type="careless")
+    looking.join()
+    os.close(reading)
+    (blocked,) = office.seen(events.LoopBlocked, type="careless")
     lines = Path(__file__).read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "subprocess.run(" in line)
     assert blocked.where.startswith(f"{__file__}:{number} in ")
     assert blocked.where.endswith("careless")
     assert (blocked.job_id, blocked.type) == (job.id, "careless")
-    (resumed,) = office.seen(events.LoopResumed)
-    assert resumed.seconds >= 0.8
+    (resumed,) = office.seen(events.LoopResumed, type="careless")
+    assert resumed.seconds >= blocked.seconds
     assert resumed.where == blocked.where
 
 
 async def test_a_callback_that_blocks_is_named_too() -> None:
     office = Office("memory://")
+    over = threading.Event()
 
     def dawdle() -> None:
-        time.sleep(0.9)
+        over.wait(PATIENCE)
+
+    def named() -> list[Any]:
+        return [each for each in office.seen(events.LoopBlocked) if each.where.endswith("dawdle")]
 
     async with office.app, office.working():
+        looking = when(named, over.set)
         asyncio.get_running_loop().call_soon(dawdle)
-        await office.until(events.LoopResumed)
-    (blocked,) = office.seen(events.LoopBlocked)
+        while not over.is_set():
+            await asyncio.sleep(0)
+    looking.join()
+    (blocked,) = named()
     assert blocked.where.startswith(f"{__file__}:")
-    assert blocked.where.endswith("dawdle")
     assert blocked.job_id is None
 
 

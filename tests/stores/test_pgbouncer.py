@@ -15,7 +15,7 @@ from headway.ports.notifier import Hearing
 from headway.stores.postgres import PostgresStore
 from headway.testing.conformance import CASES, Case
 from tests.conftest import not_verified
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, ServerError
 from tests.servers_pgbouncer import PgBouncer
 
 pytestmark = pytest.mark.slow
@@ -25,9 +25,11 @@ TABLES = "select tablename from pg_tables where schemaname = 'headway' and table
 
 @pytest.fixture(scope="module")
 def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
-    if PgBouncer.program() is None:
-        not_verified("This machine has no PgBouncer (Debian's package is called pgbouncer)")
-    with PgBouncer(postgres_server) as pooler:
+    try:
+        pooler = PgBouncer(postgres_server)
+    except ServerError as reason:
+        not_verified(str(reason))
+    with pooler:
         yield pooler
 
 
