@@ -48,6 +48,16 @@ def after_expiry(job: JobRecord) -> Lose:
     return Lose(job.id, job.lease.token, encode_failure(failure), dead, alike)
 
 
+def after_absence(job: ClaimedJob, worker: str) -> Lose:
+    """The lease ran out because its holder, who says so, could not reach the store."""
+    failure = Failure(
+        "LeaseLost",
+        f"{worker} could not renew its lease because the store did not answer; "
+        "that is not the job's fault, so no loss was charged",
+    )
+    return Lose(job.id, job.lease.token, encode_failure(failure), dead=False, charged=False)
+
+
 def judge(
     settlement: Settlement,
     state: JobState | None,

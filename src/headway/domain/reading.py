@@ -208,6 +208,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[QueueShare, ...]
     types: tuple[str, ...]
     limit: int
+    most_losses: int | None = None
+    """Jobs that were lost more often than this are left where they are; None: all are taken."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = DEFAULT_MAX_ATTEMPTS
     """Executions in all, retries included; None is unlimited."""
     max_losses: int = DEFAULT_MAX_LOSSES
-    """Leases that may run out before the job is dead-lettered."""
+    """Leases in a row that may run out before the job is dead-lettered."""
     timeout: float | None = None
     """Seconds that one execution may take."""
     schedule: At | After = NOW

@@ -21,10 +21,12 @@ from headway.testing.conformance.building import (
     in_state,
     insert,
     new_job,
+    new_queue,
     new_token,
     order,
     raises,
     read,
+    reap,
     running,
     snapshot,
 )
@@ -320,3 +322,28 @@ async def a_completed_job_frees_the_way_for_the_next(store: Store) -> None:
 async def claiming_from_nothing_gives_nothing(store: Store) -> None:
     assert await claim(store) == []
     assert await claim(store, "a", "b", "c") == []
+
+
+@case
+async def jobs_that_were_lost_too_often_are_left_where_they_are(store: Store) -> None:
+    queue = new_queue()
+    first = await add(store, queue=queue)
+    await claim_one(store, queue)
+    await reap(store, now=at(LEASE))
+    second = await add(store, queue=queue, now=at(1))
+    third = await add(store, queue=queue, now=at(2))
+    assert (await claim_one(store, queue, now=at(40), most_losses=0)).id == second
+    assert ids(await claim(store, queue, now=at(40), most_losses=0)) == [third]
+    assert await claim(store, queue, now=at(40), most_losses=0) == []
+    assert ids(await claim(store, queue, now=at(40), most_losses=1)) == [first]
+
+
+@case
+async def jobs_that_were_left_keep_their_place(store: Store) -> None:
+    queue = new_queue()
+    first = await add(store, queue=queue)
+    await claim_one(store, queue)
+    await reap(store, now=at(LEASE))
+    others = [await add(store, queue=queue, now=at(1)) for _ in range(3)]
+    assert (await claim_one(store, queue, now=at(40), most_losses=0)).id == others[0]
+    assert ids(await claim(store, queue, now=at(40))) == [first, *others[1:]]
