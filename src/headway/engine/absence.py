@@ -1,5 +1,5 @@
-"""What a worker knows of times at which its store did not answer, and the leases of its own that ran
-out because of it.
+"""What a worker knows of times at which its store did not answer, and those of its own leases that
+ran out because of it.
 
 The heartbeat notices: it writes to the store at least every third of a lease. A lease that ran out
 meanwhile is no fault of its job. So its holder gives the job back uncharged as soon as the store
@@ -20,7 +20,7 @@ GRACE = 2.0
 
 
 class Absence:
-    """Noted by the heartbeat's pulse, which asks one thing at a time; asked by the worker's loop."""
+    """Noted by the heartbeat's pulse, which asks one thing at a time; read by the worker's loop."""
 
     def __init__(self, clock: Clock, lease_for: float, held: set[Execution]) -> None:
         self._clock = clock

@@ -1,21 +1,21 @@
 """Between the fetcher, the runner and the committer: starts what waits whenever a slot is free.
 
-A job that was lost twice in a row may be one that kills its worker. Whatever dies with it would come
-back with it, and be dead-lettered with it in the end. So such a suspect has the worker for itself
-for a while, and no worker runs, or holds, two of them:
+A job that was lost twice in a row may be one that kills its worker. Whatever dies with it would
+come back with it, and be dead-lettered with it in the end. So such a suspect has the worker for
+itself for a while, and no worker runs, or keeps, two of them:
 
     claimed      what else waits is given back; the running ones may end, for COMPANY seconds
     alone        it runs, and nothing else is started or claimed, for ALONE seconds at most
-    healthy turn as long as all of that took, healthy jobs alone are claimed and started, and on
-                 while the suspect still runs; if none waits, the turn ends at once
+    healthy turn for as long as that took, only healthy jobs are claimed and started, and for longer
+                 if the suspect still runs; if no healthy job waits, the turn ends at once
 
-Why one job that kills its worker cannot have an innocent one dead-lettered: it kills twice before it
-is a suspect itself. An innocent job that was there both times has two losses and is a suspect, too,
-and from then on the two are never in one worker together, except for the moment between a claim and
-the giving back. One that was there less often can be hit again by a suspect that kills late, or that
-did not wait for it to end, but only until it has two losses. So one such job costs another two
-losses in a row, of five (`max_losses`). And whatever it ends in between, other than by a kill, sets
-the count back to 0.
+Why one job that kills its worker cannot have an innocent one dead-lettered: it kills twice before
+it is a suspect itself. An innocent job that was there both times has two losses then and is a
+suspect, too, and from then on the two are never in one worker together, but for the moment between
+a claim and the giving back. One that was there less often can be hit again, by a suspect that kills
+late or has not waited for a long job to end, but only until it has two losses. So one such job
+costs another job two losses in a row, of five (`max_losses`), and whatever execution of that other
+job is settled in between sets its count back to 0.
 """
 
 from __future__ import annotations

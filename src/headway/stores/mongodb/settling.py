@@ -363,7 +363,7 @@ def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document
     new: Document = {"state": "pending", "mark": mark}
     match change:
         case Retry():
-            new["run_at"] = {"$add": [present(now), micros(max(change.delay, 0.0))]}
+            new["run_at"] = {"$add": [present(now), micros(change.delay)]}
             new |= _failed(change.error, now)
         case Fail():
             new |= _dead(change.fingerprint, now)
