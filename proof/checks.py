@@ -76,16 +76,16 @@ class Fickle(MemoryStore):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        self._answer()
+        self._insist()
         return await super().run(operation, *args, **kwargs)
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        self._answer()
+        self._insist()
         return super().run_sync(operation, *args, **kwargs)
 
-    def _answer(self) -> None:
+    def _insist(self) -> None:
         if self.away:
             raise StoreUnreachable("the store of this check", "it is away")
 

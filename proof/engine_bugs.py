@@ -240,11 +240,12 @@ def expired_leases_never_excused() -> None:
 
 
 def reapers_that_do_not_wait() -> None:
-    Absence.recent = property(lambda self: False)
+    type.__setattr__(Absence, "recent", property(lambda self: False))
 
 
 def suspects_at_any_time() -> None:
-    lanes.Lanes.only_healthy = property(lambda self: False, lambda self, _: None)
+    never = property(lambda self: False, lambda self, _: None)
+    type.__setattr__(lanes.Lanes, "only_healthy", never)
 
 
 SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {

@@ -13,6 +13,7 @@ import pytest
 
 from headway import Headway, Job
 from headway.domain.events import AttemptStarted, Event, LeaseLost
+from headway.domain.request import Request
 from headway.engine.settings import WorkerSettings
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
@@ -75,7 +76,7 @@ async def go_through_absences(
     """Two workers of two apps hold jobs while the store is away, twice."""
     watch, go = Watch(), asyncio.Event()
 
-    def make_app() -> tuple[Headway, Callable[[], object]]:
+    def make_app() -> tuple[Headway, Callable[[], Request[None]]]:
         app = Headway(make(), observers=[watch], migrate=True)
 
         @app.job
