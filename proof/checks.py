@@ -10,7 +10,8 @@ from typing import ParamSpec, TypeVar
 
 import psycopg
 
-from headway import Headway
+from headway import Headway, Job
+from headway.domain.errors import StoreUnreachable
 from headway.domain.job import NewJob
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_id, new_token
@@ -59,6 +60,105 @@ async def _stop_amid_work() -> int:
         await asyncio.sleep(random.random() * 0.05)
         await worker.stop()
         return sum(each.count for each in await app.counts() if each.state == "running")
+
+
+def absence(dsn: str) -> str | None:
+    """No job is charged a loss because the store was away for longer than a lease."""
+    losses = asyncio.run(_go_through_an_absence())
+    return f"{losses} losses were charged because the store was away" if losses else None
+
+
+class Fickle(MemoryStore):
+    """A store that can go away."""
+
+    away = False
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        self._insist()
+        return await super().run(operation, *args, **kwargs)
+
+    def run_sync(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        self._insist()
+        return super().run_sync(operation, *args, **kwargs)
+
+    def _insist(self) -> None:
+        if self.away:
+            raise StoreUnreachable("the store of this check", "it is away")
+
+
+async def _go_through_an_absence() -> int:
+    store = Fickle()
+    app = Headway(store)
+    begun = 0
+
+    @app.job
+    async def long(job: Job) -> None:
+        nonlocal begun
+        begun += 1
+        await asyncio.sleep(60)
+
+    lease = 1.0
+    workers = [app.worker(lease_for=lease, concurrency=3, grace=0.0) for _ in range(2)]
+    async with app:
+        started = await app.start_many([long.request() for _ in range(6)])
+        for worker in workers:
+            await worker.start()
+        await _until(lambda: begun == 6)
+        store.away = True
+        await asyncio.sleep(2 * lease)
+        store.away = False
+        await _until(lambda: begun >= 12)
+        losses = sum([(await app.get(sequence)).losses for sequence in started])
+        for worker in workers:
+            await worker.stop()
+    return losses
+
+
+def suspects(dsn: str) -> str | None:
+    """A worker runs one suspect at a time, and healthy jobs before the next one."""
+    return asyncio.run(_run_suspects())
+
+
+async def _run_suspects() -> str | None:
+    store = MemoryStore()
+    app = Headway(store)
+    running = most = 0
+    order: list[str] = []
+
+    @app.job
+    async def suspect() -> None:
+        nonlocal running, most
+        order.append("suspect")
+        running += 1
+        most = max(running, most)
+        await asyncio.sleep(1.5)
+        running -= 1
+
+    @app.job
+    async def healthy() -> None:
+        order.append("healthy")
+
+    async with app:
+        started = await app.start_many([suspect.request() for _ in range(3)])
+        for sequence in started:
+            store._rows[sequence.id].losses = 2
+        await app.start_many([healthy.request() for _ in range(3)])
+        await app.worker(concurrency=5).run(drain=True)
+    if most > 1:
+        return f"{most} suspects ran at once"
+    if order[1] != "healthy":
+        return "healthy jobs waited for all suspects"
+    return None
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def late_commit(dsn: str) -> str | None:

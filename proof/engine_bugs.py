@@ -13,7 +13,8 @@ from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
-from headway.engine import heartbeat, runner
+from headway.engine import heartbeat, lanes, runner
+from headway.engine.absence import Absence
 from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
@@ -232,6 +233,25 @@ def keys_unlocked() -> None:
         yield from ()
 
     PostgresOperations._lock_keys = nothing
+
+
+def expired_leases_never_excused() -> None:
+    Absence.excuse = lambda self, execution: None
+
+
+def reapers_that_do_not_wait() -> None:
+    type.__setattr__(Absence, "recent", property(lambda self: False))
+
+
+def suspects_at_any_time() -> None:
+    never = property(lambda self: False, lambda self, _: None)
+    type.__setattr__(lanes.Lanes, "only_healthy", never)
+
+
+SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {
+    "leases that ran out while the store was away are charged": expired_leases_never_excused,
+    "reapers charge before holders can speak": reapers_that_do_not_wait,
+}
 
 
 SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {

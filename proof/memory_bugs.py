@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from headway.domain import lifecycle
+from headway.stores.memory import claiming
 from headway.stores.memory.claiming import Claiming
 from headway.stores.memory.notebook import Notebook
 from headway.stores.memory.settling import Settling
@@ -32,6 +33,10 @@ FENCES: list[tuple[Any, str, str]] = [
     (Tending._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
     (Tending.remove, "and last.state in TERMINAL", "and True"),
     (Tending._is_free, "waiter.state in TERMINAL", "True"),
+    (Settling._charge, "row.losses = 0", "pass"),
+    (Settling._settle_one, "row.losses = 0", "pass"),
+    (Settling._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
+    (claiming._lost_at_most, "if row.losses <= losses:", "if True:"),
 ]
 """Where it stands, how it reads, and what it is without."""
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from headway.domain.job import JobState
 from headway.domain.settlement import Lose
 from headway.ports.statement import Operation
@@ -76,6 +78,41 @@ def unguarded_reaper() -> None:
     settling._giving_back = giving_back
 
 
+def _losses(careless: Callable[[Any, dict[str, Any]], None]) -> Callable[[], None]:
+    """What a change does to the losses of a job goes wrong."""
+
+    def plant() -> None:
+        sound = settling._giving_back
+
+        def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
+            made = sound(change, now, mark)
+            careless(change, made["u"][0]["$set"])
+            return made
+
+        settling._giving_back = giving_back
+
+    return plant
+
+
+def _never_set_back(change: Any, new: dict[str, Any]) -> None:
+    if not isinstance(change, Lose):
+        new.pop("losses", None)
+
+
+def _always_charged(change: Any, new: dict[str, Any]) -> None:
+    if isinstance(change, Lose):
+        new["losses"] = {"$add": ["$losses", 1]}
+
+
+def claims_whatever_was_lost() -> None:
+    sound = claiming.Claiming._due
+
+    def due(self: Any, queue: str, order: Any, now: Any) -> dict[str, Any]:
+        return sound(self, queue, replace(order, most_losses=None), now)
+
+    claiming.Claiming._due = due
+
+
 def claims_what_others_have_claimed() -> None:
     sound = claiming.Claiming._take
 
@@ -117,6 +154,9 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
         f"mongodb: plain completions without the {KINDS[key]}": _plain_without(key) for key in HOLDS
     },
     "mongodb: losing jobs without the expiry": unguarded_reaper,
+    "mongodb: losses are never set back": _losses(_never_set_back),
+    "mongodb: every lease that runs out is charged": _losses(_always_charged),
+    "mongodb: claiming whatever was lost": claims_whatever_was_lost,
     "mongodb: claiming without the state": claims_what_others_have_claimed,
     "mongodb: cancelling without the state": _whatever_the_state(managing.OPEN),
     "mongodb: redriving without the state": _whatever_the_state(["failed", "cancelled"]),

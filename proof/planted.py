@@ -32,6 +32,11 @@ GROUPS = {
     "prune": "prune",
     "dedup": "dedup",
     "claiming": "running",
+    "claim.sql": "claim",
+    "lost_at_most": "claim",
+    "give_back": "reap",
+    "charge": "reap",
+    "losses": "reap",
 }
 """The cases to begin with, by a word in a bug's name: all are tried, but these find it sooner."""
 
@@ -48,6 +53,8 @@ def bugs() -> list[Bug]:
     return [
         *(Bug(name, plant, "sim") for name, plant in engine_bugs.SEEN_BY_SIMULATION.items()),
         Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
+        *(Bug(name, plant, "absence") for name, plant in engine_bugs.SEEN_BY_ABSENCE.items()),
+        Bug("suspects claimed at any time", engine_bugs.suspects_at_any_time, "suspects"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),

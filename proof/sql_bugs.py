@@ -1,18 +1,27 @@
 """Bugs to plant into the statements of the SQL stores: each of them loses, one at a time, its
-comparisons of a token or an expiry, and what it asks of a job's state before it changes or deletes
-the job."""
+comparisons of a token or an expiry, what it asks of a job's state before it changes or deletes
+the job, and what decides about the losses of a job."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from importlib.resources import files
+from typing import Any
 
+from msgspec.structs import replace
+
+from headway.domain.settlement import Lose
 from headway.stores.sql import files as statements
+from headway.stores.sql import settling
 
 FENCE = re.compile(r"^\s+and (.*\blease_(?:token|until)\b.*)$", re.MULTILINE)
 GUARD = re.compile(
     r"\b(?:where|and|when)\s+((?:\w+\.)?state (?:= '(?:pending|blocked)'|in \([^)]*\)))"
+)
+LOSSES = re.compile(
+    r"^\s+(?:and|when) (\(.*\blosses <= .*\)|change\.outcome (?:=|in) .*?)(?: then \S.*)?$",
+    re.MULTILINE,
 )
 CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b")
 LOCKED_AND_CHECKED = {"finish.sql"}
@@ -28,15 +37,32 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
             continue
         text = entry.read_text()
         conditions = [match[1] for match in FENCE.finditer(text)]
+        losses = [match[1] for match in LOSSES.finditer(text)]
+        conditions += losses
         if CHANGES.search(text) and entry.name not in LOCKED_AND_CHECKED:
             conditions += [match[1] for match in GUARD.finditer(text)]
         for condition in dict.fromkeys(conditions):
             name = f"{store}: {entry.name} without `{condition}`"
             found[name] = _without(store, entry.name.removesuffix(".sql"), condition)
+        for condition in losses:
+            name = f"{store}: {entry.name} never with `{condition}`"
+            found[name] = _without(store, entry.name.removesuffix(".sql"), condition, "and false")
+    found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
     return found
 
 
-def _without(store: str, statement: str, condition: str) -> Callable[[], None]:
+def every_lease_is_charged() -> None:
+    sound = settling.Settling._change
+
+    def change(self: Any, change: Any) -> tuple[Any, ...]:
+        return sound(self, replace(change, charged=True) if isinstance(change, Lose) else change)
+
+    settling.Settling._change = change
+
+
+def _without(
+    store: str, statement: str, condition: str, instead: str = "or true"
+) -> Callable[[], None]:
     """The statement as it would be without the condition; its parameters are bound as before."""
 
     def plant() -> None:
@@ -46,7 +72,7 @@ def _without(store: str, statement: str, condition: str) -> Callable[[], None]:
             found = load(package, qualifier)
             if package == f"headway.stores.{store}":
                 sound = found[statement]
-                found[statement] = sound.replace(condition, f"({condition} or true)")
+                found[statement] = sound.replace(condition, f"({condition} {instead})")
                 if found[statement] == sound:
                     raise RuntimeError(f"{condition!r} is not in {statement}")
             return found

@@ -107,6 +107,7 @@ class PostgresServer:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
+        self._frozen: list[int] = []
         self._names = count(1)
         self.directory = _directory_for_everyone()
         self._data = self.directory / "data"
@@ -188,6 +189,20 @@ class PostgresServer:
         self._process.wait()
         self._process = None
         self._killed = True
+
+    def freeze(self) -> None:
+        """Stop the server and its backends in their tracks: connections stay, nothing answers."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)  # so that it cannot fork while we look
+            self._frozen = _children(self._process.pid)
+            for child in self._frozen:
+                os.kill(child, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Go on after `freeze`."""
+        if self._process is not None:
+            for process in (*self._frozen, self._process.pid):
+                os.kill(process, signal.SIGCONT)
 
     def remove(self) -> None:
         """Stop, and delete the data. The server cannot be used afterwards."""

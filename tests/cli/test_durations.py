@@ -35,6 +35,18 @@ def test_what_is_no_duration(text: str) -> None:
         duration(text)
 
 
+@pytest.mark.parametrize("text", ["99999999999", "101 w" + "9" * 400 + "d", "40000d"])
+def test_what_is_too_long(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="100 years or less"):
+        duration(text)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59", "0001-01-01"])
+def test_what_is_out_of_reach(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="between the years 1900 and 9000"):
+        moment(text)
+
+
 def test_moments() -> None:
     assert moment("2026-12-24T18:00+01:00") == datetime(2026, 12, 24, 17, tzinfo=UTC)
     local = datetime(2026, 12, 24, 18).astimezone()

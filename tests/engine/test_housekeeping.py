@@ -11,6 +11,7 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.domain.reading import ClaimOrder, PruneRule, QueueShare, WorkerRecord
 from headway.domain.settlement import Complete
+from headway.engine.absence import Absence
 from headway.engine.announcing import Announcer
 from headway.engine.clock import SystemClock
 from headway.engine.identity import new_id
@@ -48,7 +49,8 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
     clock, notifier, heard = ManualClock(), LocalNotifier(), list[News]()
     await notifier.subscribe(heard.append)
     announcer = Announcer(bench.store, notifier, lambda _news, _seconds: None)
-    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, 1.0)
+    absence = Absence(clock, 30.0, set())
+    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, absence, 1.0)
     living = await add(bench, clock)
     await claim(bench, clock)
     clock.advance(29.999999)
@@ -76,8 +78,9 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
 async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
     clock = ManualClock()
     announcer = Announcer(bench.store, None, lambda _news, _seconds: None)
+    absence = Absence(clock, 30.0, set())
     reapers = [
-        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, 1.0)
+        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, absence, 1.0)
         for n in range(8)
     ]
     for _ in range(10):

@@ -23,11 +23,11 @@ from headway.engine.settings import Retention, WorkerSettings, WorkQueue, new_wo
         ({"queues": [WorkQueue("a", weight=1), "b"]}, "give every queue a weight, or none"),
         ({"concurrency": 0}, "concurrency must be at least 1, not 0"),
         ({"batch_size": 501}, "batch_size is between 1 and 500, not 501"),
-        ({"lease_for": 0}, "lease_for must be more than 0 seconds, not 0"),
-        ({"lease_for": float("nan")}, "lease_for must be more than 0 seconds"),
-        ({"poll_every": -1}, "poll_every must be more than 0 seconds, not -1"),
-        ({"reap_every": 0}, "reap_every must be more than 0 seconds, not 0"),
-        ({"grace": -1}, "grace must be 0 or more seconds, not -1"),
+        ({"lease_for": 0}, "lease_for must be longer than 0 seconds, not 0"),
+        ({"lease_for": float("nan")}, "lease_for must be longer than 0 seconds"),
+        ({"poll_every": -1}, "poll_every must be longer than 0 seconds, not -1"),
+        ({"reap_every": 0}, "reap_every must be longer than 0 seconds, not 0"),
+        ({"grace": -1}, "grace must be 0 seconds or more, not -1"),
         ({"heartbeat_every": 30}, "heartbeat_every must be between 0 and the lease's 30 seconds"),
     ],
 )
@@ -43,7 +43,7 @@ def test_names_are_checked() -> None:
         WorkerSettings(worker_id="with spaces")
     with pytest.raises(InvalidOption, match="weight of queue 'a' must be above 0"):
         WorkQueue("a", weight=0)
-    with pytest.raises(InvalidOption, match="must not be negative"):
+    with pytest.raises(InvalidOption, match="must be 0 seconds or more"):
         Retention(failed=timedelta(days=-1))
 
 

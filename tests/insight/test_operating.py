@@ -204,6 +204,8 @@ async def test_start_later_and_once(shop: Shop) -> None:
         ("ship", '{"order_id": 7}', {}, InvalidRequest, "blockers"),
         ("charge", '{"order_id": 7}', {"delay": -1.0}, InvalidOption, "a delay"),
         ("charge", '{"order_id": 7}', {"delay": float("nan")}, InvalidOption, "a delay"),
+        ("charge", '{"order_id": 7}', {"delay": 1e12}, InvalidOption, "100 years"),
+        ("charge", '{"order_id": 7}', {"at": "9999-12-31T23:00-12:00"}, InvalidOption, "9000"),
         ("charge", '{"order_id": 7}', {"at": "tomorrow"}, InvalidOption, "not a time"),
         ("charge", '{"order_id": 7}', {"at": "2030-01-01"}, InvalidOption, "time zone"),
         ("charge", '{"order_id": 7}', {"delay": 1.0, "at": "x"}, InvalidOption, "not both"),

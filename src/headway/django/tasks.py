@@ -124,7 +124,7 @@ def _result(job: JobRecord, given: _Input, task: Any = None) -> Any:
             priority=job.priority, queue_name=job.queue, backend=given.backend
         )
     past: list[AttemptRecord] = []
-    if job.attempts or job.losses:
+    if job.attempts or job.losses or job.lease_version > 1:
         past = app.sync.attempts(job.id)
     workers = [attempt.worker or "" for attempt in past]
     if job.worker is not None and len(past) < job.lease_version:

@@ -9,6 +9,7 @@ import msgspec
 
 from headway.domain.errors import InvalidOption
 from headway.domain.names import check_key
+from headway.domain.times import check_seconds
 
 
 class Dedup(msgspec.Struct, frozen=True):
@@ -30,5 +31,7 @@ class Dedup(msgspec.Struct, frozen=True):
             raise InvalidOption(
                 f"a deduplication scope is 'incomplete' or 'any', not {self.scope!r}"
             )
-        if self.window is not None and self.window <= timedelta():
-            raise InvalidOption("a deduplication window must be longer than 0")
+        if self.window is not None:
+            if not isinstance(self.window, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+                raise InvalidOption("a deduplication window must be a timedelta")
+            check_seconds("a deduplication window", self.window)

@@ -232,7 +232,8 @@ class JobDeadLettered(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobReaped(msgspec.Struct, frozen=True, gc=False):
-    """A lease ran out; `dead` if the job was dead-lettered for it."""
+    """A lease ran out; `dead` if the job was dead-lettered for it, not `charged` if its holder said
+    that it could not be renewed because the store was away."""
 
     job_id: str
     type: str
@@ -242,6 +243,7 @@ class JobReaped(msgspec.Struct, frozen=True, gc=False):
     """Who held it."""
     version: int
     dead: bool
+    charged: bool = True
 
 
 class JobRescheduled(msgspec.Struct, frozen=True, gc=False):

@@ -9,12 +9,12 @@ import msgspec
 
 from headway.domain.errors import (
     HeadwayError,
-    InvalidOption,
     JobNotFound,
     JobNotRunning,
     LeaseExpired,
     LeaseMismatch,
 )
+from headway.domain.times import check_seconds
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):
@@ -71,9 +71,7 @@ class Verdict(enum.Enum):
 
 def check_lease_for(seconds: float) -> float:
     """Return `seconds` if a lease may last that long; stores call this before anything else."""
-    if not seconds > 0:
-        raise InvalidOption(f"a lease must last longer than 0 seconds, not {seconds!r}")
-    return seconds
+    return check_seconds("a lease", seconds)
 
 
 def after_refusal(verdict: Verdict) -> Verdict:

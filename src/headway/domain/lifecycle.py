@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from headway.domain.errors import Unrecoverable
 from headway.domain.failure import Failure, encode_failure, fingerprint
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
-from headway.domain.retry import RetryPolicy
+from headway.domain.retry import Backoff, RetryPolicy
 from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
+from headway.domain.times import check_seconds
 
 
 def after_failure(
@@ -25,7 +28,13 @@ def after_failure(
     exhausted = job.max_attempts is not None and charged >= job.max_attempts
     if exhausted or not recoverable:
         return Fail(job.id, job.lease.token, error, fingerprint(job.type, failure))
-    return Retry(job.id, job.lease.token, policy.delay(charged), error)
+    try:
+        delay = check_seconds("a retry delay", policy.delay(charged), zero=True)
+    except Exception as wrong:  # the policy is the user's
+        delay = Backoff().delay(charged)
+        note = f"{type(policy).__name__} gave no delay to retry after: {wrong}; used the default"
+        error = encode_failure(replace(failure, message=f"{failure.message} ({note})"))
+    return Retry(job.id, job.lease.token, delay, error)
 
 
 def is_recoverable(error: BaseException) -> bool:
@@ -46,6 +55,16 @@ def after_expiry(job: JobRecord) -> Lose:
     failure = Failure("LeaseLost", message)
     alike = fingerprint(job.type, Failure(failure.type, "")) if dead else None
     return Lose(job.id, job.lease.token, encode_failure(failure), dead, alike)
+
+
+def after_absence(job: ClaimedJob, worker: str) -> Lose:
+    """The lease ran out because its holder, who says so, could not reach the store."""
+    failure = Failure(
+        "LeaseLost",
+        f"{worker} could not renew its lease because the store did not answer; "
+        "that is not the job's fault, so no loss was charged",
+    )
+    return Lose(job.id, job.lease.token, encode_failure(failure), dead=False, charged=False)
 
 
 def judge(

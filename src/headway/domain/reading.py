@@ -10,6 +10,7 @@ import msgspec
 
 from headway.domain.errors import InvalidOption
 from headway.domain.job import JobRecord, JobState
+from headway.domain.times import check_seconds
 
 MAX_PAGE = 1_000
 
@@ -208,6 +209,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[QueueShare, ...]
     types: tuple[str, ...]
     limit: int
+    most_losses: int | None = None
+    """Jobs that were lost more often than this are left where they are; None: all are taken."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,5 +228,4 @@ class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.state.terminal:
             raise InvalidOption(f"only finished jobs can be pruned, not {self.state} ones")
-        if self.older_than < 0:
-            raise InvalidOption("a retention must not be negative")
+        check_seconds("a retention", self.older_than, zero=True)

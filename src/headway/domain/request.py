@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, overload
@@ -15,6 +14,7 @@ from headway.domain.errors import InvalidOption
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
 from headway.domain.names import check_id, check_name
 from headway.domain.schedule import NOW, After, At
+from headway.domain.times import check_seconds
 
 if TYPE_CHECKING:
     # So that `Job` alone means a job without blockers. Checkers know defaults before Python does.
@@ -48,7 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = DEFAULT_MAX_ATTEMPTS
     """Executions in all, retries included; None is unlimited."""
     max_losses: int = DEFAULT_MAX_LOSSES
-    """Leases that may run out before the job is dead-lettered."""
+    """Leases in a row that may run out before the job is dead-lettered."""
     timeout: float | None = None
     """Seconds that one execution may take."""
     schedule: At | After = NOW
@@ -72,7 +72,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_losses < 1:
             raise InvalidOption(f"max_losses must be at least 1, not {self.max_losses}")
         if self.timeout is not None:
-            _check_seconds("a timeout", self.timeout)
+            check_seconds("a timeout", self.timeout)
         _check_kind("a schedule", self.schedule, At, After)
         if self.dedup is not None:
             _check_kind("dedup", self.dedup, Dedup)
@@ -300,21 +300,6 @@ def changed_options(options: Options, changes: dict[str, Any]) -> Options:
         known = ", ".join(Options.__struct_fields__)
         raise InvalidOption(f"there is no option {min(unknown)!r}; there are {known}")
     return msgspec.structs.replace(options, **changes)
-
-
-def check_seconds(what: str, seconds: float | timedelta) -> float:
-    """`seconds` as a number, if it is one that time can pass by."""
-    if isinstance(seconds, timedelta):
-        seconds = seconds.total_seconds()
-    _check_seconds(what, seconds)
-    return seconds
-
-
-def _check_seconds(what: str, seconds: object) -> None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise InvalidOption(f"{what} is a number of seconds, not {_kind(seconds)}")
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise InvalidOption(f"{what} must be longer than 0 seconds, not {seconds}")
 
 
 def _check_whole(what: str, value: object) -> None:

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from random import random
 from typing import Protocol
 
-from headway.domain.errors import InvalidOption
+from headway.domain.times import check_seconds
 
 
 class RetryPolicy(Protocol):
     """Decides the pause before the next execution."""
 
     def delay(self, attempts: int) -> float:
-        """Seconds to wait after the `attempts`-th recorded failure (1 for the first)."""
+        """Seconds to wait after the `attempts`-th recorded failure (1 for the first): from 0 to a
+        hundred years. If it raises, or gives anything else, the default Backoff() is used, and the
+        recorded failure says so."""
         ...
 
 
@@ -27,8 +29,8 @@ class Backoff:
     random: Callable[[], float] = field(default=random, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.base < 0 or self.cap < 0:
-            raise InvalidOption("a backoff's base and cap must not be negative")
+        check_seconds("a backoff's base", self.base, zero=True)
+        check_seconds("a backoff's cap", self.cap, zero=True)
 
     def delay(self, attempts: int) -> float:
         exponent = min(max(attempts, 0), 60)  # beyond that the cap has long been reached
@@ -42,8 +44,7 @@ class Fixed:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.seconds < 0:
-            raise InvalidOption("a retry delay must not be negative")
+        check_seconds("a retry delay", self.seconds, zero=True)
 
     def delay(self, attempts: int) -> float:
         return self.seconds

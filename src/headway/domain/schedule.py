@@ -8,22 +8,21 @@ from typing import Final
 import msgspec
 
 from headway.domain.errors import InvalidOption
+from headway.domain.times import check_moment, check_seconds
 
 
 class At(msgspec.Struct, frozen=True):
-    """At a moment; one in the past means now."""
+    """At a moment, with a time zone, between the years 1900 and 9000; one in the past means now."""
 
     moment: datetime
 
     def __post_init__(self) -> None:
-        if self.moment.tzinfo is None:
-            raise InvalidOption(
-                "At(...) needs a datetime with a time zone; use datetime.now(UTC) or .astimezone()"
-            )
+        check_moment("At(...)", self.moment)
 
 
 class After:
-    """After a while, counted by the store's clock from the moment the job is stored."""
+    """After a while, of a hundred years at most, counted by the store's clock from the moment the
+    job is stored."""
 
     __slots__ = ("seconds",)
 
@@ -36,8 +35,15 @@ class After:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        self.seconds: Final = max(0.0, ((delay or timedelta()) + given).total_seconds())
+        try:
+            given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            total = ((delay or timedelta()) + given).total_seconds()
+        except (TypeError, ValueError, OverflowError):  # not numbers, nan, or beyond all measure
+            raise InvalidOption(
+                "After(...) takes a timedelta, or days, hours, minutes and seconds as numbers, of "
+                "100 years at most"
+            ) from None
+        self.seconds: Final = check_seconds("After(...)", max(0.0, total), zero=True)
 
     def __repr__(self) -> str:
         return f"After(seconds={self.seconds})"

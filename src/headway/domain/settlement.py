@@ -23,7 +23,8 @@ class Complete(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """It failed and is to be tried again after `delay` seconds: charges an attempt."""
+    """It failed and is to be tried again after `delay` seconds: charges an attempt, and ends a row
+    of losses."""
 
     job_id: str
     token: str
@@ -32,7 +33,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """It failed for good: charges an attempt and dead-letters the job."""
+    """It failed for good: charges an attempt, ends a row of losses and dead-letters the job."""
 
     job_id: str
     token: str
@@ -42,14 +43,15 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Given back unstarted or interrupted: pending again at its old place, nothing charged."""
+    """Given back unstarted or interrupted: pending again at its old place, nothing charged. A row
+    of losses goes on, for the job has not shown that it can end."""
 
     job_id: str
     token: str
 
 
 class Reschedule(msgspec.Struct, frozen=True):
-    """It asked to run again later: nothing charged."""
+    """It asked to run again later: nothing charged, and a row of losses ends."""
 
     job_id: str
     token: str
@@ -66,6 +68,8 @@ class Lose(msgspec.Struct, frozen=True):
     dead: bool
     fingerprint: str | None = None
     """As in Fail, if it is dead."""
+    charged: bool = True
+    """False: the lease could not be renewed because the store was away, and no loss is counted."""
 
 
 Settlement = Complete | Retry | Fail | Release | Reschedule | Lose

@@ -23,6 +23,7 @@ from headway.domain.settlement import (
     Settled,
     Settlement,
 )
+from headway.engine.absence import Absence
 from headway.engine.announcing import Announcer
 from headway.engine.execution import ERROR, LEASE_EXPIRED, Execution, reason_for
 from headway.engine.failing import describe
@@ -51,6 +52,7 @@ class Committer:
         reporter: Reporter,
         announcer: Announcer,
         held: set[Execution],
+        absence: Absence,
         committed: Callable[[], None],
     ) -> None:
         self._store = store
@@ -59,6 +61,7 @@ class Committer:
         self._reporter = reporter
         self._announcer = announcer
         self._held = held
+        self._absence = absence
         self._committed = committed
         self.trouble = Trouble(worker, "committer", observers)
         self._outcomes: list[Execution] = []
@@ -108,6 +111,8 @@ class Committer:
     def lost(self, execution: Execution, reason: str) -> None:
         """The job is not ours any more; nothing of what was done is recorded."""
         self._held.discard(execution)
+        if reason == LEASE_EXPIRED:
+            self._absence.excuse(execution)
         self._reporter.lost(execution, reason)
 
     async def _commit(self, batch: list[Execution]) -> None:

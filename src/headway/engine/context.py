@@ -84,7 +84,7 @@ class Job(Generic[*Bs]):
 
     @property
     def losses(self) -> int:
-        """Leases on this job that ran out so far."""
+        """Leases on this job that ran out in a row, since it was last settled."""
         return self._execution.claimed.losses
 
     @property

@@ -77,7 +77,9 @@ def explain(
             return (yield from _explain_completed(store, job, around, depth))
         case JobState.FAILED:
             times = "once" if job.attempts == 1 else f"{job.attempts} times"
-            how = f"after it failed {times}" if job.attempts else f"after {job.losses} lost leases"
+            how = f"after it failed {times}"
+            if job.losses >= job.max_losses:
+                how = f"after {job.losses} lost leases in a row"
             return _because(
                 job, Reason.FAILED, f"dead-lettered {how}, the last time by {_error(job)}"
             )

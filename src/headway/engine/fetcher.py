@@ -22,7 +22,7 @@ from headway.engine.committer import Committer
 from headway.engine.execution import LEASE_EXPIRED, Execution
 from headway.engine.handler import Handler
 from headway.engine.identity import new_token
-from headway.engine.lanes import Lanes
+from headway.engine.lanes import SUSPECT, Lanes
 from headway.engine.observing import Observers
 from headway.engine.settings import WorkerSettings
 from headway.engine.trouble import Trouble, sleep_unless
@@ -106,6 +106,7 @@ class Fetcher:
             not self._hungry
             and not self._claiming
             and lanes.running + lanes.waiting < lanes.concurrency
+            and not lanes.reserved
             and not self._committer.behind
             and not self._stopped.is_set()
         )
@@ -187,6 +188,8 @@ class Fetcher:
         more."""
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
+        lanes = self._lanes
+        only_healthy = lanes.only_healthy
         claimed = await self._store.run(
             self._store.claim,
             ClaimOrder(
@@ -196,11 +199,18 @@ class Fetcher:
                 queues=shares,
                 types=self._types,
                 limit=limit,
+                most_losses=SUSPECT - 1 if only_healthy else None,
             ),
             now=self._clock.now(),
         )
+        if not only_healthy:
+            lanes.probing = False
         if not claimed:
-            return 0, False
+            # Nothing healthy waits. While a suspect runs, none of the others is wanted either.
+            ended = only_healthy and not lanes.reserved and lanes.suspected is None
+            if ended:
+                lanes.end_turn()
+            return 0, ended
         await self._receive(claimed, sent + lease_for)
         if len(claimed) >= limit:
             return len(claimed), True

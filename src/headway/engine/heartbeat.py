@@ -4,26 +4,28 @@ blocks the event loop keeps its job, while a process that is frozen as a whole l
     every third of a lease:  extend(all leases that are not fresh)  in one statement
         lost                 -> the handler is interrupted with the reason
         no answer            -> tried again; when a lease may have run out by our own clock, its
-                                handler is interrupted, for somebody else may have the job
+                                handler is interrupted, for somebody else may have the job; that
+                                the store was away is noted, so that the job is not charged for it
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from random import random
 from typing import Any
 
 from headway.domain.lease import Verdict
 from headway.domain.reading import WorkerRecord
+from headway.engine.absence import Absence
 from headway.engine.execution import (
     LEASE_EXPIRED,
     Execution,
     reason_for,
 )
 from headway.engine.observing import Observers
-from headway.engine.pulse import Beats, Pulse
+from headway.engine.pulse import Beats, Call, Pulse
 from headway.engine.reporting import Reporter
 from headway.engine.trouble import Trouble
 from headway.ports.clock import Clock
@@ -51,6 +53,7 @@ class Heartbeat:
         observers: Observers,
         reporter: Reporter,
         held: set[Execution],
+        absence: Absence,
         describe: Callable[[], WorkerRecord],
         *,
         lease_for: float,
@@ -61,9 +64,11 @@ class Heartbeat:
         self._clock = clock
         self._reporter = reporter
         self._held = held
+        self._absence = absence
         self._describe = describe
         self._lease_for = lease_for
         self._every = every
+        self._beat_every = min(BEAT_EVERY, every)
         self._look_every = max(lease_for / 10, 0.02)
         self.doubt = self._look_every + lease_for * MARGIN
         """With less than this left of its lease no handler runs: what ends before the next look
@@ -124,10 +129,11 @@ class Heartbeat:
         for execution in [each for each in self._held if each.deadline <= doubtful]:
             if not execution.in_transaction and execution.settlement is None:
                 execution.interrupt(LEASE_EXPIRED)
+                self._absence.excuse(execution)
         self._watch = loop.call_later(self._look_every, self._look)
 
     def _beats(self) -> Beats:
-        next_beat = -BEAT_EVERY
+        next_beat = -self._beat_every
         try:
             while not self._stop:
                 pause = self._every * (0.9 + random() / 10)
@@ -135,18 +141,29 @@ class Heartbeat:
                     yield from self._renew()
                     now = self._clock.monotonic()
                     if now >= next_beat and not self._stop:
-                        yield self._say_alive
-                        next_beat = now + BEAT_EVERY
+                        yield from self._ask(self._say_alive)
+                        next_beat = now + self._beat_every
                 except Exception as error:  # whatever it is: leases depend on this
                     pause = min(pause, self.trouble.began(error))
                 else:
                     self.trouble.over()
-                yield min(pause, BEAT_EVERY)
+                yield min(pause, self._beat_every)
         finally:
             self._on_loop(self._tell_ended)
 
     def _say_alive(self, run: Callable[..., Any]) -> Any:
         return run(self._store.beat, self._describe(), now=self._clock.now())
+
+    def _ask(self, call: Call) -> Generator[Call | float, Any, Any]:
+        """The store's answer, or its absence, is noted."""
+        self._absence.asks()
+        try:
+            answer = yield call
+        except Exception:
+            self._absence.failed()
+            raise
+        self._absence.answered()
+        return answer
 
     def _renew(self) -> Beats:
         with self._lock:
@@ -174,8 +191,8 @@ class Heartbeat:
         if not due:
             return
         held = [execution.held for execution in due]
-        verdicts = yield lambda run: run(
-            self._store.extend, held, self._lease_for, now=self._clock.now()
+        verdicts = yield from self._ask(
+            lambda run: run(self._store.extend, held, self._lease_for, now=self._clock.now())
         )
         until = sent + self._lease_for
         refused: list[tuple[Execution, Verdict]] = []
@@ -187,7 +204,7 @@ class Heartbeat:
                 refused.append((execution, verdict))
         if refused:
             ids = [execution.claimed.id for execution, _ in refused]
-            records = yield lambda run: run(self._store.get, ids)
+            records = yield from self._ask(lambda run: run(self._store.get, ids))
             self._on_loop(
                 self._interrupt,
                 [
@@ -200,6 +217,8 @@ class Heartbeat:
         for execution, reason in lost:
             if execution in self._held and execution.settlement is None:
                 execution.interrupt(reason)
+                if reason == LEASE_EXPIRED:
+                    self._absence.excuse(execution)
 
     def _on_loop(self, callback: Callable[..., None], *args: object) -> None:
         loop = self._loop

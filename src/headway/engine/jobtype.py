@@ -17,9 +17,9 @@ from headway.domain.request import (
     Request,
     Step,
     changed_options,
-    check_seconds,
 )
 from headway.domain.retry import Backoff, RetryPolicy
+from headway.domain.times import check_seconds
 from headway.engine.arguments import Arguments, NamedArguments, OneArgument
 from headway.engine.codec import JsonCodec
 from headway.engine.context import Job

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headway.engine.execution import Execution
 
 SUSPECT = 2
-"""Losses after which a job is suspected of killing its worker."""
+"""Losses in a row after which a job is suspected of killing its worker."""
 MOST_AHEAD = 2_000
 """Jobs of one queue that are claimed ahead of free slots at most."""
 
@@ -53,9 +53,16 @@ class Lanes:
         self.concurrency = concurrency
         self.running = 0
         self.waiting = 0
-        self.suspects = 0
-        """How many of the waiting are suspects, and one more while one runs alone."""
-        self._alone: Execution | None = None
+        self.suspects: list[Execution] = []
+        """Claimed, and not started yet; they wait beside the lanes."""
+        self.suspected: Execution | None = None
+        """The suspect that runs; there is no second one."""
+        self.reserved = False
+        """A suspect has the worker for itself: nothing else is started or claimed."""
+        self.only_healthy = False
+        """No suspect is claimed: one runs, or healthy jobs have their turn."""
+        self.probing = False
+        """Suspects may be claimed again, and there may be many: the next claim is for one job."""
         self.lanes = [Lane(queue, concurrency) for queue in queues]
         self._by_name = {lane.name: lane for lane in self.lanes}
         self._weighted = any(lane.weight is not None for lane in self.lanes)
@@ -69,34 +76,27 @@ class Lanes:
     def __getitem__(self, queue: str) -> Lane:
         return self._by_name[queue]
 
-    @property
-    def alone(self) -> Execution | None:
-        """The suspect that keeps everything else from being started."""
-        return self._alone
-
-    @alone.setter
-    def alone(self, execution: Execution | None) -> None:
-        self.suspects += (execution is not None) - (self._alone is not None)
-        self._alone = execution
-
     def put(self, execution: Execution) -> None:
+        if execution.claimed.losses >= SUSPECT:
+            self.suspects.append(execution)
+            return
         execution.lane.waiting.append(execution)
         self.waiting += 1
-        if execution.claimed.losses >= SUSPECT:
-            self.suspects += 1
 
-    def first_suspect(self) -> Execution:
-        return next(
-            each for lane in self.lanes for each in lane.waiting if each.claimed.losses >= SUSPECT
-        )
+    def has_room_for(self, suspect: Execution) -> bool:
+        lane = suspect.lane
+        return self.running < self.concurrency and lane.running < lane.limit
 
     def take_alone(self, suspect: Execution) -> None:
-        """It counts as running from now on, and nothing else is to be started."""
-        self.remove(lambda each: each is suspect)
+        """It counts as running from now on."""
         suspect.lane.running += 1
         suspect.lane.started += 1
         self.running += 1
-        self.alone = suspect
+
+    def end_turn(self) -> None:
+        """Healthy jobs have had their turn, or none of them waits: suspects may be claimed."""
+        self.only_healthy = False
+        self.probing = True
 
     def take(self) -> Execution | None:
         """The next to start, if a slot is free for it; it counts as running from now on."""
@@ -114,8 +114,6 @@ class Lanes:
     def ended(self, execution: Execution) -> None:
         execution.lane.running -= 1
         self.running -= 1
-        if execution is self._alone:
-            self.alone = None
 
     def oldest(self) -> float | None:
         """When that was claimed which has been waiting longest."""
@@ -131,8 +129,6 @@ class Lanes:
                 (removed if which(execution) else kept).append(execution)
             lane.waiting = kept
         self.waiting -= len(removed)
-        if self.suspects:
-            self.suspects -= sum(each.claimed.losses >= SUSPECT for each in removed)
         return removed
 
     def measure(self, now: float) -> None:
@@ -157,9 +153,11 @@ class Lanes:
     def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
         """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
         for more than its own limit has room for. None of a queue whose stock is half full, and
-        nothing at all while a suspect waits or runs alone."""
-        if self.suspects:
+        nothing at all while a suspect has the worker for itself."""
+        if self.suspects or self.reserved:
             return (), 0
+        if self.probing:
+            most = 1
         wanted = self.concurrency - self.running
         for lane in self.lanes:
             stock = lane.ahead - len(lane.waiting)

@@ -21,6 +21,7 @@ from headway.domain.names import check_id, check_name
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.domain.request import Request
 from headway.domain.schedule import After, At
+from headway.domain.times import check_seconds
 from headway.engine import changes
 from headway.engine.consequences import Consequences, Teller
 from headway.engine.identity import new_id
@@ -130,8 +131,7 @@ class Operator:
         if delay is not None and at is not None:
             raise InvalidOption("a job starts after a delay or at a time, not both")
         if delay is not None:
-            if not 0 <= delay <= 100 * 365 * 86_400:
-                raise InvalidOption(f"a delay is between 0 seconds and 100 years, not {delay:g}")
+            check_seconds("a delay", delay, zero=True)
             request = request.using(schedule=After(seconds=delay))
         if at is not None:
             request = request.using(schedule=At(_moment(at)))

@@ -1,19 +1,25 @@
 """Gives back jobs whose worker has not renewed its lease. Every worker does it, at once with the
-others: the store lets only one of them have each job."""
+others: the store lets only one of them have each job.
+
+A worker's own leases that ran out while the store was away are given back first, and uncharged.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from random import random
 
 from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord
 from headway.domain.lease import Verdict
-from headway.domain.lifecycle import after_expiry
-from headway.domain.settlement import Lose
+from headway.domain.lifecycle import after_absence, after_expiry
+from headway.domain.settlement import Lose, Release, Settlement
+from headway.engine.absence import Absence
 from headway.engine.announcing import Announcer
-from headway.engine.execution import LEASE_EXPIRED
+from headway.engine.execution import LEASE_EXPIRED, Execution
 from headway.engine.observing import Observers
 from headway.engine.trouble import Trouble, sleep_unless
 from headway.ports.clock import Clock
@@ -30,12 +36,14 @@ class Reaper:
         clock: Clock,
         observers: Observers,
         announcer: Announcer,
+        absence: Absence,
         every: float,
     ) -> None:
         self._store = store
         self._clock = clock
         self._observers = observers
         self._announcer = announcer
+        self._absence = absence
         self._every = every
         self._trouble = Trouble(worker, "reaper", observers)
 
@@ -47,6 +55,8 @@ class Reaper:
                 found = await self.reap()
             except Exception as error:
                 pause = max(pause, self._trouble.began(error))
+                if self._absence.excused:  # nobody waits for us for longer than its grace
+                    pause = min(pause, self._absence.grace / 3)
             else:
                 self._trouble.over()
                 if found >= MOST_AT_ONCE:
@@ -54,9 +64,10 @@ class Reaper:
 
     async def reap(self) -> int:
         """One round; how many leases were found to have expired."""
+        await self._give_back_own()
         now = self._clock.now()
         expired = await self._store.run(self._store.expired, MOST_AT_ONCE, now=now)
-        if not expired:
+        if not expired or self._absence.recent:  # their holders may still say that it was not they
             return 0
         losses = [after_expiry(job) for job in expired]
         settled = await self._store.run(self._store.settle, losses, now=now)
@@ -72,6 +83,38 @@ class Reaper:
         self._announcer.send()
         return len(expired)
 
+    async def _give_back_own(self) -> None:
+        """Those that ran out because the store was away; their jobs are not charged for it."""
+        still_valid: list[Execution] = []
+        excused = self._absence.excused
+        for execution, verdict in await self._settle_own(excused, _lose):
+            if verdict is not Verdict.HELD:
+                self._given_back(execution, verdict, execution.claimed.created_at)
+            elif self._absence.is_over(execution):  # else its handler still has to end
+                still_valid.append(execution)
+        for execution, verdict in await self._settle_own(still_valid, _release):
+            if verdict is not Verdict.EXPIRED:
+                self._given_back(execution, verdict, execution.claimed.run_at)
+        self._announcer.send()
+
+    async def _settle_own(
+        self, executions: Sequence[Execution], how: Callable[[Execution], Settlement]
+    ) -> list[tuple[Execution, Verdict]]:
+        if not executions:
+            return []
+        settlements = [how(execution) for execution in executions]
+        settled = await self._store.run(self._store.settle, settlements, now=self._clock.now())
+        return list(zip(executions, settled.verdicts, strict=True))
+
+    def _given_back(self, execution: Execution, verdict: Verdict, run_at: datetime) -> None:
+        self._absence.settled(execution)
+        if verdict is not Verdict.APPLIED:  # another worker has it, or it has ended
+            return
+        job = execution.claimed
+        self._announcer.scheduled(job.queue, job.type, run_at)
+        facts = (job.id, job.type, job.queue, job.sequence_id, execution.worker, job.lease.version)
+        self._observers.observe(JobReaped(*facts, dead=False, charged=False))
+
     def _tell(self, job: JobRecord, loss: Lose) -> None:
         facts = (job.id, job.type, job.queue, job.sequence_id)
         observe = self._observers.observe
@@ -79,3 +122,11 @@ class Reaper:
         if loss.dead:
             observe(JobDeadLettered(*facts, decode_failure(loss.error)))
             observe(SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None))
+
+
+def _lose(execution: Execution) -> Lose:
+    return after_absence(execution.claimed, execution.worker)
+
+
+def _release(execution: Execution) -> Release:
+    return Release(execution.claimed.id, execution.claimed.lease.token)

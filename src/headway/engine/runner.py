@@ -281,12 +281,7 @@ class Runner:
             failure, recoverable = describe(error), is_recoverable(error)
         execution.failure = failure
         policy = Backoff() if execution.handler is None else execution.handler.retry
-        try:
-            execution.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
-        except Exception:  # the policy is the user's
-            execution.settlement = after_failure(
-                claimed, failure, Backoff(), recoverable=recoverable
-            )
+        execution.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
 
     async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this

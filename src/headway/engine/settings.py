@@ -17,6 +17,7 @@ from headway.domain.errors import InvalidOption
 from headway.domain.job import DEFAULT_QUEUE, JobState
 from headway.domain.names import check_name
 from headway.domain.reading import PruneRule
+from headway.domain.times import check_seconds
 
 MAX_BATCH = 500
 MOST_SAVED = 5.0
@@ -54,8 +55,10 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for state, kept in self.by_state():
-            if kept is not None and kept < timedelta():
-                raise InvalidOption(f"the retention of {state} jobs must not be negative")
+            if kept is not None:
+                if not isinstance(kept, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+                    raise InvalidOption(f"the retention of {state} jobs must be a timedelta")
+                check_seconds(f"the retention of {state} jobs", kept, zero=True)
 
     def by_state(self) -> tuple[tuple[JobState, timedelta | None], ...]:
         return (
@@ -119,12 +122,12 @@ class WorkerSettings:
             "maintain_every",
             "forget_workers_after",
         ):
-            _check_seconds(name, getattr(self, name), least_above_zero=True)
+            check_seconds(name, getattr(self, name))
         for name in ("poll_when_told", "reap_every"):
             if getattr(self, name) is not None:
-                _check_seconds(name, getattr(self, name), least_above_zero=True)
+                check_seconds(name, getattr(self, name))
         for name in ("prefetch_for", "grace"):
-            _check_seconds(name, getattr(self, name), least_above_zero=False)
+            check_seconds(name, getattr(self, name), zero=True)
         if self.heartbeat_every is not None and not 0 < self.heartbeat_every < self.lease_for:
             raise InvalidOption(
                 f"heartbeat_every must be between 0 and the lease's {self.lease_for:g} seconds, "
@@ -200,9 +203,3 @@ class WorkerSettings:
             if kept is not None
         ]
         return rules
-
-
-def _check_seconds(name: str, value: float, *, least_above_zero: bool) -> None:
-    if not math.isfinite(value) or value < 0 or (least_above_zero and value == 0):
-        bound = "more than 0" if least_above_zero else "0 or more"
-        raise InvalidOption(f"{name} must be {bound} seconds, not {value!r}")

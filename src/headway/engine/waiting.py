@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headway.domain.errors import (
-    InvalidOption,
     JobNotFound,
     SequenceCancelled,
     SequenceFailed,
@@ -18,6 +17,7 @@ from headway.domain.errors import (
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.news import Interest, News
+from headway.domain.times import check_seconds
 from headway.engine.hearing import polling_saved
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
 from headway.ports.store import Store
@@ -154,5 +154,5 @@ def _late(job: JobRecord | None, sequence_id: str, timeout: float | None) -> Wai
 
 
 def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and not timeout >= 0:
-        raise InvalidOption(f"a timeout must be 0 seconds or more, not {timeout}")
+    if timeout is not None:
+        check_seconds("a timeout", timeout, zero=True)

@@ -23,6 +23,7 @@ from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.news import Interest, News, OwnershipLost
 from headway.domain.reading import WorkerRecord
+from headway.engine.absence import Absence
 from headway.engine.announcing import Announcer
 from headway.engine.clock import SystemClock
 from headway.engine.committer import Committer
@@ -205,6 +206,7 @@ class _Shift:
         self._held: set[Execution] = set()
         self._lanes = Lanes(settings.lanes(), settings.concurrency, settings.prefetch_for)
         reporter = Reporter(worker, observers, clock, settings.lease_for)
+        absence = Absence(clock, settings.lease_for, self._held)
         self._heartbeat = Heartbeat(
             pulse,
             store,
@@ -212,13 +214,15 @@ class _Shift:
             observers,
             reporter,
             self._held,
+            absence,
             self._describe,
             lease_for=settings.lease_for,
             every=settings.heartbeat_interval(),
         )
         announcer = Announcer(store, notifier, self._hear_own)
         self._committer = Committer(
-            worker, store, clock, observers, reporter, announcer, self._held, self._committed
+            *(worker, store, clock, observers, reporter, announcer, self._held, absence),
+            self._committed,
         )
         self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
         self._runner = Runner(
@@ -242,8 +246,9 @@ class _Shift:
             self._dispatcher.dispatch,
             drain=drain,
         )
-        self._dispatcher.connect(self._runner.start, self._fetcher.freed)
-        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_interval())
+        self._dispatcher.connect(self._runner.start, self._fetcher.freed, self._fetcher.expect)
+        every = settings.reap_interval()
+        self._reaper = Reaper(worker, store, clock, observers, announcer, absence, every)
         self._maintenance = Maintenance(settings, store, clock, observers)
         self._progressing = Progressing(worker, store, clock, observers, self._held)
         self._listening = Trouble(worker, NOTIFIER, observers)

@@ -146,6 +146,8 @@ def line(event: Event) -> str:
             return f"{_job(event)} dead-lettered: {event.failure}"
         case events.JobReaped():
             then = "not to be run again" if event.dead else "to be run again"
+            if not event.charged:
+                then += "; the store was away, so no loss is charged"
             return f"{_job(event)} lost by {event.worker or 'its worker'}, {then}"
         case events.JobRescheduled():
             how = "made due now" if event.worker is None else "rescheduled itself"

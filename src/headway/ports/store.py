@@ -104,8 +104,9 @@ class Operations(Protocol):
         self, order: ClaimOrder, *, now: datetime | None = None
     ) -> Operation[list[ClaimedJob]]:
         """Hand out due pending jobs: queues in the order given, within a queue by priority
-        (highest first), then `run_at`, then id. Nothing from paused queues. Raises InvalidOption
-        for `lease_for <= 0`. Returns them in the order in which they should be run."""
+        (highest first), then `run_at`, then id. Nothing from paused queues, and nothing that was
+        lost more often than `most_losses`. Raises InvalidOption for a lease of 0 seconds or less,
+        or of more than 100 years. Returns them in the order in which they should be run."""
         ...
 
     def extend(
@@ -121,7 +122,8 @@ class Operations(Protocol):
 
         A completion without successor completes its sequence and, in the same transaction, frees
         the jobs for which it was the last incomplete blocker: their `run_at` becomes the later of
-        the old one and now. Failures and losses leave an AttemptRecord.
+        the old one and now. Failures and losses leave an AttemptRecord. A loss that is charged
+        counts one more in a row; Retry, Fail and Reschedule set `losses` back to 0.
         """
         ...
 

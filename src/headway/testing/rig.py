@@ -14,6 +14,7 @@ from headway.domain.job import JobRecord
 from headway.domain.news import News
 from headway.domain.reading import JobFilter
 from headway.domain.request import Step
+from headway.engine.absence import Absence
 from headway.engine.announcing import Announcer
 from headway.engine.context import Job
 from headway.engine.jobtype import StepType
@@ -187,7 +188,8 @@ class Rig:
         app, point = self.app, self._point
         self._point = None
         announcer = Announcer(app.store, None, _ignore)
-        reaper = Reaper("rig", app.store, self.clock, Observers(), announcer, 1.0)
+        absence = Absence(self.clock, WorkerSettings().lease_for, set())
+        reaper = Reaper("rig", app.store, self.clock, Observers(), announcer, absence, 1.0)
         while await reaper.reap():
             pass
         if not app.handlers():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 from unittest import skipUnless
@@ -19,7 +19,7 @@ from django.test import SimpleTestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 from shop.models import Order
 
-from headway import ConfigurationError, Fixed
+from headway import ConfigurationError, Fixed, InvalidOption
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
 from headway.django.framework import framework
@@ -114,6 +114,11 @@ class Contract(TransactionTestCase):
             echo.using(priority=priority).enqueue(name)
         self.drain()
         assert ran == ["high", "usual", "low"]
+
+    def test_run_after_out_of_reach(self) -> None:
+        for moment in (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)):
+            with pytest.raises(InvalidOption, match="between the years 1900 and 9000"):
+                echo.using(run_after=moment).enqueue("never")
 
     def test_run_after(self) -> None:
         result = echo.using(run_after=timezone.now() + timedelta(hours=1)).enqueue("later")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -36,11 +36,16 @@ class Claiming(Table):
         for queue in order.queues:
             if self._paused.get(queue.name) is not None:
                 continue
-            rows = self._lanes.take(queue.name, order.types, now)
+            rows: Iterable[Row] = self._lanes.take(queue.name, order.types, now)
+            left: list[Row] = []
+            if order.most_losses is not None:
+                rows = _lost_at_most(order.most_losses, rows, left)
             wanted = min(queue.limit, order.limit - len(claimed))
             if wanted > 0:
                 free = rows if self._journal is None else filter(self._pass, rows)
                 claimed += [self._hand_out(row, order, now, until) for row in islice(free, wanted)]
+            for row in left:
+                self._lanes.push(row, now)
         return claimed
 
     def _pass(self, row: Row) -> bool:
@@ -122,3 +127,12 @@ class Claiming(Table):
         ]
         late.sort()
         return [record(row) for _, _, row in late[: max(limit, 0)]]
+
+
+def _lost_at_most(losses: int, rows: Iterable[Row], left: list[Row]) -> Iterator[Row]:
+    """Those that were lost no more often; the others come to `left`, to be put back."""
+    for row in rows:
+        if row.losses <= losses:
+            yield row
+        else:
+            left.append(row)

@@ -73,8 +73,9 @@ class Settling(Inserting):
             case Complete():
                 self._complete(row, settlement.output, settlement.successor, now, freed)
             case Retry():
+                run_at = now + timedelta(seconds=settlement.delay)
                 self._charge(row, settlement.error, now)
-                self._give_back(row, now + timedelta(seconds=max(settlement.delay, 0.0)), now)
+                self._give_back(row, run_at, now)
             case Fail():
                 self._charge(row, settlement.error, now)
                 self._dead_letter(row, settlement.fingerprint, now)
@@ -82,9 +83,10 @@ class Settling(Inserting):
                 self._give_back(row, row.run_at, now)
             case Reschedule():
                 self._give_back(row, due(settlement.schedule, now), now)
+                row.losses = 0
             case Lose():
                 _remember(row, "lost", settlement.error, now)
-                row.losses += 1
+                row.losses += settlement.charged
                 if settlement.dead:
                     self._dead_letter(row, settlement.fingerprint, now)
                 else:
@@ -94,6 +96,7 @@ class Settling(Inserting):
     def _charge(self, row: Row, error: str, now: datetime) -> None:
         _remember(row, "failed", error, now)
         row.attempts += 1
+        row.losses = 0
 
     def _give_back(self, row: Row, run_at: datetime, now: datetime) -> None:
         row.state = JobState.PENDING

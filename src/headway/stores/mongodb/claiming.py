@@ -76,7 +76,7 @@ class Claiming(Surveying):
         names = [queue.name for queue in order.queues]
         looks: dict[str, Sequence[Document]] = {
             f"queue{place}": [
-                {"$match": self._due(queue.name, order.types, now)},
+                {"$match": self._due(queue.name, order, now)},
                 {"$sort": ORDER},
                 {"$limit": _reach(min(queue.limit, order.limit), further)},
                 {"$project": {"_id": 1}},
@@ -105,13 +105,15 @@ class Claiming(Surveying):
             ids += random.sample(due, wanted) if further and len(due) > wanted else due[:wanted]
         return ids
 
-    def _due(self, queue: str, types: Sequence[str], now: datetime | None) -> Document:
+    def _due(self, queue: str, order: ClaimOrder, now: datetime | None) -> Document:
         due: Document = {
             "state": "pending",
             "queue": queue,
-            "type": {"$in": list(types)},
+            "type": {"$in": list(order.types)},
             "$expr": {"$lte": ["$run_at", present(now)]},
         }
+        if order.most_losses is not None:
+            due["losses"] = {"$lte": order.most_losses}
         if self._left_out:
             clock = time.monotonic()
             self._left_out = {id: till for id, till in self._left_out.items() if till > clock}

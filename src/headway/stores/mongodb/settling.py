@@ -363,18 +363,20 @@ def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document
     new: Document = {"state": "pending", "mark": mark}
     match change:
         case Retry():
-            new["run_at"] = {"$add": [present(now), micros(max(change.delay, 0.0))]}
-            new |= _charged("failed", "attempts", change.error, now)
+            new["run_at"] = {"$add": [present(now), micros(change.delay)]}
+            new |= _failed(change.error, now)
         case Fail():
             new |= _dead(change.fingerprint, now)
-            new |= _charged("failed", "attempts", change.error, now)
+            new |= _failed(change.error, now)
         case Release():
             pass
         case Reschedule():
-            new["run_at"] = _due(change.schedule, now)
+            new |= {"run_at": _due(change.schedule, now), "losses": 0}
         case Lose():
             which["$expr"] = {"$lte": ["$until", present(now)]}
-            new |= _charged("lost", "losses", change.error, now)
+            new |= _remembered("lost", change.error, now)
+            if change.charged:
+                new["losses"] = {"$add": ["$losses", 1]}
             new["run_at"] = "$created_at"
             if change.dead:
                 new |= _dead(change.fingerprint, now)
@@ -388,7 +390,12 @@ def _dead(fingerprint: str | None, now: datetime | None) -> Document:
     return dead
 
 
-def _charged(outcome: str, counter: str, error: str, now: datetime | None) -> Document:
+def _failed(error: str, now: datetime | None) -> Document:
+    charged: Document = {"attempts": {"$add": ["$attempts", 1]}, "losses": 0}
+    return charged | _remembered("failed", error, now)
+
+
+def _remembered(outcome: str, error: str, now: datetime | None) -> Document:
     entry: Document = {
         "version": "$version",
         "outcome": outcome,
@@ -399,11 +406,7 @@ def _charged(outcome: str, counter: str, error: str, now: datetime | None) -> Do
     }
     before: Document = {"$ifNull": ["$history", literal([])]}
     history = {"$concatArrays": [before, [entry]]}
-    return {
-        counter: {"$add": [f"${counter}", 1]},
-        "last_error": literal(error),
-        "history": {"$slice": [history, -KEPT]},
-    }
+    return {"last_error": literal(error), "history": {"$slice": [history, -KEPT]}}
 
 
 def _due(schedule: At | After, now: datetime | None) -> Document:

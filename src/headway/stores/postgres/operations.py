@@ -91,7 +91,15 @@ class PostgresOperations(Moving):
                 break
             rows: Sequence[Row] = yield Statement(
                 self._sql["claim"],
-                (now, order.lease_for, order.token, order.worker, list(order.types), wanted),
+                (
+                    now,
+                    order.lease_for,
+                    order.token,
+                    order.worker,
+                    list(order.types),
+                    wanted,
+                    order.most_losses,
+                ),
                 group,
                 alone=True,
             )
@@ -99,7 +107,8 @@ class PostgresOperations(Moving):
         if len(claimed) > 1:  # RETURNING gives them in physical order
             place = {queue.name: place for place, queue in enumerate(order.queues)}
             claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
-        lanes.advance(claimed)
+        if order.most_losses is None:  # else jobs that were left may lie below
+            lanes.advance(claimed)
         return claimed
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:

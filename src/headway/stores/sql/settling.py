@@ -214,12 +214,14 @@ class Settling(Inserting):
                 return (id, token, "pending", None, None, False, None, None, False, None)
             case Reschedule():
                 at, delay = self._when(change.schedule)
-                return (id, token, "pending", delay, at, False, None, None, False, None)
+                return (id, token, "pending", delay, at, False, "rescheduled", None,
+                        False, None)  # fmt: skip
             case Lose():
                 state, alike = (
                     ("failed", change.fingerprint or "") if change.dead else ("pending", None)
                 )
-                return (id, token, state, None, None, True, "lost", change.error,
+                outcome = "lost" if change.charged else None
+                return (id, token, state, None, None, True, outcome, change.error,
                         True, alike)  # fmt: skip
 
     def finish(

@@ -68,6 +68,7 @@ class SqliteOperations(Moving):
                     order.token,
                     order.worker,
                     list(order.types),
+                    order.most_losses,
                 ),
             )
             claimed += self._to_claimed(rows, order.token)

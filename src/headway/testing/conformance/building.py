@@ -95,6 +95,7 @@ def order(
     token: str | None = None,
     lease_for: float = LEASE,
     worker: str = "worker-1",
+    most_losses: int | None = None,
 ) -> ClaimOrder:
     """A claim's order; a queue given by name is not limited by itself."""
     shares = (
@@ -108,6 +109,7 @@ def order(
         queues=tuple(shares),
         types=tuple(types),
         limit=limit,
+        most_losses=most_losses,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from headway.domain.errors import InvalidOption
 from headway.domain.job import ClaimedJob, JobState
-from headway.domain.lease import Lease
+from headway.domain.lease import Held, Lease, Verdict
 from headway.domain.reading import QueueShare
 from headway.domain.schedule import After, At
+from headway.domain.times import LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     LEASE,
@@ -21,10 +22,12 @@ from headway.testing.conformance.building import (
     in_state,
     insert,
     new_job,
+    new_queue,
     new_token,
     order,
     raises,
     read,
+    reap,
     running,
     snapshot,
 )
@@ -320,3 +323,43 @@ async def a_completed_job_frees_the_way_for_the_next(store: Store) -> None:
 async def claiming_from_nothing_gives_nothing(store: Store) -> None:
     assert await claim(store) == []
     assert await claim(store, "a", "b", "c") == []
+
+
+@case
+async def jobs_that_were_lost_too_often_are_left_where_they_are(store: Store) -> None:
+    queue = new_queue()
+    first = await add(store, queue=queue)
+    await claim_one(store, queue)
+    await reap(store, now=at(LEASE))
+    second = await add(store, queue=queue, now=at(1))
+    third = await add(store, queue=queue, now=at(2))
+    assert (await claim_one(store, queue, now=at(40), most_losses=0)).id == second
+    assert ids(await claim(store, queue, now=at(40), most_losses=0)) == [third]
+    assert await claim(store, queue, now=at(40), most_losses=0) == []
+    assert ids(await claim(store, queue, now=at(40), most_losses=1)) == [first]
+
+
+@case
+async def jobs_that_were_left_keep_their_place(store: Store) -> None:
+    queue = new_queue()
+    first = await add(store, queue=queue)
+    await claim_one(store, queue)
+    await reap(store, now=at(LEASE))
+    others = [await add(store, queue=queue, now=at(1)) for _ in range(3)]
+    assert (await claim_one(store, queue, now=at(40), most_losses=0)).id == others[0]
+    assert ids(await claim(store, queue, now=at(40))) == [first, *others[1:]]
+
+
+@case
+async def a_lease_of_a_hundred_years_can_be_had_and_no_longer_one(store: Store) -> None:
+    await add(store)
+    for lease_for in (LONGEST + 1, float("inf"), float("nan")):
+        with raises(InvalidOption):
+            await claim(store, lease_for=lease_for)
+    job = await claim_one(store, lease_for=LONGEST)
+    assert job.lease.until == at(LONGEST)
+    held = Held(job.id, job.lease.token)
+    with raises(InvalidOption):
+        await store.run(store.extend, [held], float("inf"), now=at(1))
+    assert await store.run(store.extend, [held], LONGEST, now=at(1)) == [Verdict.APPLIED]
+    assert (await read(store, job.id)).lease == Lease(job.lease.token, 1, at(1 + LONGEST))

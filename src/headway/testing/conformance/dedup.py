@@ -6,6 +6,7 @@ import asyncio
 
 from headway.domain.job import JobState
 from headway.domain.settlement import Fail
+from headway.domain.times import LONGEST
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -329,3 +330,11 @@ async def a_key_that_is_rolled_back_is_free_again(store: Store) -> None:
     assert isinstance(answers[1], Inserted)
     assert not answers[1].deduplicated
     assert [job.id for job in await everything(store)] == [answers[1].id]
+
+
+@case
+async def a_window_can_be_a_hundred_years_long(store: Store) -> None:
+    first = await add(store, dedup_key=KEY, dedup_window=LONGEST)
+    later = new_job(dedup_key=KEY, dedup_window=LONGEST)
+    (inserted,) = await insert(store, later, now=at(1e6))
+    assert inserted.id == first

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from headway.domain.errors import DuplicateJob
 from headway.domain.job import JobRecord, JobState
 from headway.domain.schedule import After, At
+from headway.domain.times import EARLIEST, LATEST, LONGEST
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.building import (
     MICROSECOND,
@@ -14,6 +15,7 @@ from headway.testing.conformance.building import (
     TYPE,
     add,
     at,
+    claim,
     everything,
     insert,
     new_id,
@@ -264,3 +266,21 @@ async def a_generated_id_that_is_taken_is_our_own_earlier_try(store: Store) -> N
 async def an_operation_that_nobody_runs_does_nothing(store: Store) -> None:
     store.insert([new_job()], now=T0)
     assert await everything(store) == []
+
+
+FURTHEST: dict[str, tuple[At | After, datetime]] = {
+    "after": (After(seconds=LONGEST), at(LONGEST)),
+    "at": (At(LATEST), LATEST),
+    "past": (At(EARLIEST), T0),
+}
+
+
+@case.each(FURTHEST)
+async def the_furthest_schedule_can_be_read(
+    store: Store, variant: tuple[At | After, datetime]
+) -> None:
+    schedule, expected = variant
+    job_id = await add(store, schedule=schedule)
+    assert (await read(store, job_id)).run_at == expected
+    assert [job.id for job in await everything(store)] == [job_id]
+    assert len(await claim(store)) == (expected == T0)

@@ -7,6 +7,7 @@ from typing import Any
 from headway.domain.job import JobState
 from headway.domain.reading import PruneRule
 from headway.domain.settlement import Fail, Retry
+from headway.domain.times import LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -227,3 +228,11 @@ async def a_sequence_goes_by_the_type_that_it_began_with(store: Store) -> None:
     assert await store.run(store.prune, rule(types=("second",)), 10, now=LATER) == 0
     assert await store.run(store.prune, rule(except_types=("first",)), 10, now=LATER) == 0
     assert await store.run(store.prune, rule(types=("first",)), 10, now=LATER) == 2
+
+
+@case
+async def jobs_can_be_kept_for_a_hundred_years(store: Store) -> None:
+    await in_state(store, JobState.COMPLETED)
+    rule = PruneRule(state=JobState.COMPLETED, older_than=LONGEST)
+    assert await store.run(store.prune, rule, 10, now=at(1e6)) == 0
+    assert await store.run(store.prune, rule, 10, now=at(LONGEST + 2)) == 1

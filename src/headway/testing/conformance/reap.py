@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
+from headway.domain.lifecycle import after_absence
 from headway.domain.schedule import After
-from headway.domain.settlement import Complete, Lose, Retry
+from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -122,7 +125,7 @@ async def losses_and_failures_share_one_history(store: Store) -> None:
         (3, "lost"),
     ]
     stored = await read(store, job.id)
-    assert (stored.attempts, stored.losses) == (1, 2)
+    assert (stored.attempts, stored.losses) == (1, 1)
 
 
 @case
@@ -196,3 +199,69 @@ async def a_batch_of_losses_is_settled_one_by_one(store: Store) -> None:
     ]
     states = [(await read(store, job.id)).state for job in (*short, long)]
     assert states == [JobState.PENDING, JobState.FAILED, JobState.RUNNING, JobState.RUNNING]
+
+
+ENDINGS: dict[str, tuple[Callable[[str, str], Settlement], int]] = {
+    "retry": (lambda job_id, token: Retry(job_id, token, 0.0, ERROR), 0),
+    "fail": (lambda job_id, token: Fail(job_id, token, ERROR), 0),
+    "reschedule": (lambda job_id, token: Reschedule(job_id, token, After()), 0),
+    "release": (Release, 2),
+}
+"""How an execution ends, and how many of two losses in a row are left then."""
+
+
+@case.each(ENDINGS)
+async def only_losses_in_a_row_count(
+    store: Store, variant: tuple[Callable[[str, str], Settlement], int]
+) -> None:
+    end, left = variant
+    job = await running(store)
+    await reap(store, now=at(100))
+    await claim_one(store, job.queue, now=at(100))
+    await reap(store, now=at(200))
+    again = await claim_one(store, job.queue, now=at(200))
+    assert again.losses == 2
+    await apply(store, end(again.id, again.lease.token), now=at(201))
+    assert (await read(store, job.id)).losses == left
+
+
+@case
+async def a_job_that_settles_in_between_is_never_dead_lettered_for_losses(store: Store) -> None:
+    job = await running(store, max_losses=2)
+    for start in range(0, 1000, 100):
+        await reap(store, now=at(start + 50))
+        again = await claim_one(store, job.queue, now=at(start + 50))
+        assert (again.losses, again.attempts) == (1, 0)
+        settled = Reschedule(again.id, again.lease.token, After())
+        await apply(store, settled, now=at(start + 51))
+        await claim_one(store, job.queue, now=at(start + 52))
+    assert len(await attempts_of(store, job.id)) == 10
+
+
+@case
+async def a_lease_that_the_store_let_run_out_is_not_charged(store: Store) -> None:
+    job = await running(store, schedule=After(), max_losses=2)
+    await reap(store, now=at(LEASE))
+    again = await claim_one(store, job.queue, now=at(LEASE))
+    await apply(store, after_absence(again, "worker-1"), now=at(100))
+    stored = await read(store, job.id)
+    assert (stored.state, stored.losses, stored.attempts) == (JobState.PENDING, 1, 0)
+    assert (stored.lease, stored.run_at) == (None, T0)
+    _, attempt = await attempts_of(store, job.id)
+    assert (attempt.version, attempt.outcome, attempt.finished_at) == (2, "lost", at(100))
+    assert "no loss was charged" in decode_failure(attempt.error).message
+
+
+@case
+async def a_holder_cannot_take_back_what_is_not_its_own(store: Store) -> None:
+    job = await running(store)
+    before = await snapshot(store)
+    early = await settle(store, after_absence(job, "worker-1"), now=at(1))
+    assert early.verdicts == [Verdict.HELD]
+    assert await snapshot(store) == before
+    await reap(store, now=at(100))
+    again = await claim_one(store, job.queue, now=at(100))
+    before = await snapshot(store)
+    late = await settle(store, after_absence(job, "worker-1"), now=at(1000))
+    assert late.verdicts == [Verdict.MISMATCH]
+    assert (again.losses, await snapshot(store)) == (1, before)

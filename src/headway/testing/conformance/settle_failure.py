@@ -7,6 +7,7 @@ import msgspec
 from headway.domain.job import AttemptRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry, Settled
+from headway.domain.times import LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -196,3 +197,12 @@ async def each_job_of_a_batch_keeps_its_own_error(store: Store) -> None:
         stored = await read(store, job.id)
         assert stored.last_error == f"error {number}"
         assert stored.run_at == (at(1 + number) if number % 2 else T0)
+
+
+@case
+async def a_retry_can_be_put_off_for_a_hundred_years(store: Store) -> None:
+    job = await running(store)
+    await apply(store, Retry(job.id, job.lease.token, LONGEST, ERROR), now=at(5))
+    stored = await read(store, job.id)
+    assert (stored.run_at, stored.attempts) == (at(5 + LONGEST), 1)
+    assert await claim(store, job.queue, now=at(1e6)) == []

@@ -10,6 +10,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.schedule import After, At
 from headway.domain.settlement import Release, Reschedule, Retry
+from headway.domain.times import LATEST, LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
@@ -123,3 +124,20 @@ async def items_of_a_batch_keep_their_own_schedules(store: Store) -> None:
     )
     times = [(await read(store, job.id)).run_at for job in jobs]
     assert times == [at(3), at(50), at(62), at(2)]
+
+
+FURTHEST: dict[str, tuple[At | After, datetime]] = {
+    "after": (After(seconds=LONGEST), at(5 + LONGEST)),
+    "at": (At(LATEST), LATEST),
+}
+
+
+@case.each(FURTHEST)
+async def a_job_can_be_rescheduled_as_far_as_it_can_be_scheduled(
+    store: Store, variant: tuple[At | After, datetime]
+) -> None:
+    schedule, expected = variant
+    job = await running(store)
+    await apply(store, Reschedule(job.id, job.lease.token, schedule), now=at(5))
+    assert (await read(store, job.id)).run_at == expected
+    assert await claim(store, job.queue, now=at(1e6)) == []

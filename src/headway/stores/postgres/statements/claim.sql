@@ -24,6 +24,7 @@ where j.ctid = any(array(
             and p.run_at >= lane.bound
             and p.run_at <= coalesce($5::timestamptz, statement_timestamp())
             and p.type = any($9::text[])
+            and ($11::int is null or p.losses <= $11::int)
         order by p.run_at, p.id
         limit lane.most
         for update skip locked

@@ -11,7 +11,11 @@ set state = change.state,
         else j.run_at
     end,
     attempts = j.attempts + case when change.outcome = 'failed' then 1 else 0 end,
-    losses = j.losses + case when change.outcome = 'lost' then 1 else 0 end,
+    losses = case
+        when change.outcome = 'lost' then j.losses + 1
+        when change.outcome in ('failed', 'rescheduled') then 0
+        else j.losses
+    end,
     last_error = coalesce(change.error, j.last_error),
     fingerprint = change.fingerprint,
     finished_at = case

@@ -12,6 +12,7 @@ where seq in (
         and queue = ?1
         and run_at <= ?3
         and type in (select value from json_each(?7))
+        and (?8 is null or losses <= ?8)
         and not exists (
             select 1 from /*headway*/queue q where q.name = ?1 and q.paused_at is not null
         )

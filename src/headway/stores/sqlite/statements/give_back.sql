@@ -8,7 +8,11 @@ set state = change.state,
         else run_at
     end,
     attempts = attempts + (change.outcome is 'failed'),
-    losses = losses + (change.outcome is 'lost'),
+    losses = case
+        when change.outcome = 'lost' then losses + 1
+        when change.outcome in ('failed', 'rescheduled') then 0
+        else losses
+    end,
     last_error = coalesce(change.error, last_error),
     fingerprint = change.fingerprint,
     finished_at = case when change.state = 'failed' then ?2 end,
