@@ -17,6 +17,7 @@ from headway.domain.filtering import render_filter
 from headway.domain.insight import AuditRecord, Batch, JobAction
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
+from headway.domain.lifecycle import ALLOWED
 from headway.domain.names import check_id, check_name
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.domain.request import Request
@@ -37,14 +38,6 @@ BATCH = 500
 MAX_ACTOR = 200
 MAX_TARGET = 1_000
 """Characters of what an audit row keeps of its target."""
-
-_ELIGIBLE: dict[JobAction, tuple[JobState, ...]] = {
-    JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),
-    JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
-    JobAction.RUN_NOW: (JobState.PENDING,),
-    JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
-}
-"""The states of jobs on which an action has any effect."""
 
 
 class Operator:
@@ -82,7 +75,7 @@ class Operator:
     async def act_on_all(
         self, action: JobAction, which: JobFilter, *, cursor: str | None = None
     ) -> Batch:
-        eligible = _narrowed(which, _ELIGIBLE[action])
+        eligible = _narrowed(which, ALLOWED[action])
         if eligible is None:
             return Batch(changed=0, passed_over=0)
         now = self._clock.now()
