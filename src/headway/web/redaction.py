@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from headway.domain.errors import ConfigurationError
+from headway.domain.errors import ConfigurationError, InvalidOption
+from headway.domain.filtering import parse_filter, render_filter
 from headway.domain.job import JobRecord
+from headway.domain.reading import ArgumentFilter
 
 ALWAYS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "authorization",
@@ -48,6 +50,45 @@ class Redaction:
             return text
         return msgspec.json.encode(self._cleaned(value)).decode()
 
+    def reveals(self, text: str) -> bool:
+        """Whether a text is JSON with a hidden field in it: whoever finds it has found the field's
+        value out."""
+        try:
+            value: object = msgspec.json.decode(text)
+            return self._has_hidden(value)
+        except (msgspec.DecodeError, UnicodeError):
+            return False
+        except RecursionError:
+            return True
+
+    def sentence(self, text: str, payload: str) -> str:
+        """A sentence about a payload, unless it quotes a hidden value of it."""
+        try:
+            value: object = msgspec.json.decode(payload)
+            hidden = set(self._hidden(value))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return HIDDEN
+        quoted = any(form in text for each in hidden for form in _forms(each))
+        return HIDDEN if quoted else text
+
+    def filter(self, text: str) -> str:
+        """A filter as it was typed, without what it says of hidden fields."""
+        try:
+            which = parse_filter(text)
+        except InvalidOption:  # what was cut short, or is no filter
+            return HIDDEN if self._found_in(text) else text
+        if not any(map(self.asks, which.arguments)):
+            return text
+        arguments = tuple(
+            ArgumentFilter(each.path, HIDDEN) if self.asks(each) else each
+            for each in which.arguments
+        )
+        return render_filter(msgspec.structs.replace(which, arguments=arguments))
+
+    def asks(self, argument: ArgumentFilter) -> bool:
+        """Whether a condition is about something hidden: at its path, or within what is there."""
+        return any(map(self.hides, argument.path.split("."))) or self.reveals(argument.value)
+
     def job(self, job: JobRecord) -> JobRecord:
         lease = job.lease and msgspec.structs.replace(job.lease, token=HIDDEN)
         output = None if job.output is None else self.payload(job.output)
@@ -59,6 +100,25 @@ class Redaction:
         """A quick look that spares most payloads being rewritten."""
         return "\\u" in text or self._pattern.search(_plain(text)) is not None
 
+    def _has_hidden(self, value: object) -> bool:
+        if isinstance(value, Mapping):
+            fields = cast("Mapping[str, Any]", value)
+            return any(
+                self.hides(name) or self._has_hidden(inner) for name, inner in fields.items()
+            )
+        return isinstance(value, list) and any(map(self._has_hidden, cast("list[object]", value)))
+
+    def _hidden(self, value: object, *, within: bool = False) -> Iterator[str]:
+        """The values of hidden fields, as text."""
+        if isinstance(value, Mapping):
+            for name, inner in cast("Mapping[str, Any]", value).items():
+                yield from self._hidden(inner, within=within or self.hides(name))
+        elif isinstance(value, list):
+            for inner in cast("list[object]", value):
+                yield from self._hidden(inner, within=within)
+        elif within:
+            yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
     def _cleaned(self, value: object) -> object:
         if isinstance(value, Mapping):
             fields = cast("Mapping[str, Any]", value)
@@ -69,6 +129,11 @@ class Redaction:
         if isinstance(value, list):
             return [self._cleaned(inner) for inner in cast("list[object]", value)]
         return value
+
+
+def _forms(value: str) -> set[str]:
+    """How a sentence may quote a value."""
+    return {value, repr(value)[1:-1], msgspec.json.encode(value).decode()[1:-1]} - {""}
 
 
 def _plain(name: str) -> str:
