@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
+import msgspec
 import pytest
 
-from headway import Headway
 from headway.domain.filtering import parse_filter
 from headway.domain.insight import JobAction
 from headway.web.redaction import Redaction
@@ -127,28 +127,39 @@ async def test_filters_of_others_are_shown_without_it(
     assert "type:pay args.card.password:[redacted]" in (await client.get("/api/v1/audit")).text
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+class Login(msgspec.Struct):
+    user: str
+    token: str
+
+
+class CheckedLogin(Login):
+    def __post_init__(self) -> None:
+        for value in (self.user, self.token):
+            if value != "a":
+                raise ValueError(f"{value} is not known")
+
+
 async def test_misfits_quote_nothing_that_is_redacted(
     shop: Shop, client: httpx.AsyncClient
 ) -> None:
-    before = Headway(shop.app.store)
+    @shop.app.job
+    async def enter(login: CheckedLogin) -> None:
+        pass
 
-    def declare(app: Headway, kind: Any) -> Any:
-        @app.job(name="login")
-        async def login(token: kind, user: kind) -> None:
-            pass
-
-        return login
-
-    older = declare(before, str)
-    declare(shop.app, Literal["a", "b"])
-    await before.start(older.request(SECRET, "a"))
-    await before.start(older.request("a", "carol"))
+    for user, token in (("a", SECRET), ("carol", "a")):
+        request = enter.request(msgspec.convert({"user": "a", "token": "a"}, CheckedLogin))
+        request.input = request.input.replace('"user":"a"', f'"user":"{user}"')
+        request.input = request.input.replace('"token":"a"', f'"token":"{token}"')
+        await shop.app.start(request)
+    unfit = shop.charge.request(7)
+    unfit.input = '{"order_id":"seven"}'
+    await shop.app.start(unfit)
     answer = await client.get("/api/v1/check")
-    problems = [misfit["problem"] for misfit in answer.json()["misfits"]]
-    assert SECRET not in answer.text
-    assert sorted(problems)[1] == "[redacted]"
-    assert "carol" in sorted(problems)[0]
+    plain, carol, secret = (misfit["problem"] for misfit in answer.json()["misfits"])
+    assert "may quote a redacted field" in secret
+    assert "may quote a redacted field" in carol
+    assert "order_id" in plain
+    assert SECRET[1:] not in answer.text
 
 
 def test_what_a_text_reveals() -> None:
@@ -157,10 +168,6 @@ def test_what_a_text_reveals() -> None:
         assert redaction.reveals(text), text
     for text in ("", "password", '"password"', '{"user":"password"}', "7", "{", "[1,2]", "\ud800"):
         assert not redaction.reveals(text), text
-    assert redaction.sentence("got 'x\\ny'", '{"token":"x\\ny"}') == "[redacted]"
-    assert redaction.sentence("got 12", '{"token":[12]}') == "[redacted]"
-    assert redaction.sentence("got 12", '{"token":"","n":12}') == "got 12"
-    assert redaction.sentence("got 12", "not JSON") == "[redacted]"
     assert redaction.filter("state:failed args.iban:DE1") == "state:failed args.iban:[redacted]"
     assert redaction.filter('args.iban:"DE1…') == "[redacted]"
     assert redaction.filter("all jobs") == "all jobs"

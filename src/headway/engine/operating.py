@@ -14,7 +14,7 @@ from headway.domain.dedup import Dedup
 from headway.domain.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.domain.events import JobsDeleted
 from headway.domain.filtering import render_filter
-from headway.domain.insight import AuditRecord, Batch, JobAction
+from headway.domain.insight import BY_FILTER, AuditRecord, Batch, JobAction
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import ALLOWED
@@ -84,7 +84,7 @@ class Operator:
         )
         changed = 0
         if page.jobs:
-            note = self._note(action, f"filter: {render_filter(which) or 'all jobs'}")
+            note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
             changed, consequences = await self._store.run(_act, self._store, action, ids, note, now)
             await self._teller.tell(consequences)

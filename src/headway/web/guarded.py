@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.domain.insight import (
+    BY_FILTER,
     AuditPage,
     AuditRecord,
     Checked,
@@ -25,8 +26,7 @@ from headway.ports.insight import Insight
 from headway.web.problems import Refused
 from headway.web.redaction import Redaction
 
-FILTER = "filter: "
-"""Audit rows of what was done to all that matched begin so."""
+UNTOLD = "the reason is not shown: it may quote a redacted field of the input"
 
 
 class GuardedInsight:
@@ -91,10 +91,10 @@ class GuardedInsight:
 
     def _noted(self, record: AuditRecord) -> AuditRecord:
         """Filters of other operators may name what is not shown here."""
-        if not record.target.startswith(FILTER):
+        if not record.target.startswith(BY_FILTER):
             return record
-        shown = self._redaction.filter(record.target.removeprefix(FILTER))
-        return msgspec.structs.replace(record, target=FILTER + shown)
+        shown = self._redaction.filter(record.target.removeprefix(BY_FILTER))
+        return msgspec.structs.replace(record, target=BY_FILTER + shown)
 
     async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
         checked = await self._insight.check(cursor=cursor, limit=limit)
@@ -102,12 +102,9 @@ class GuardedInsight:
         if not ids:
             return checked
         page = await self._insight.jobs(JobFilter(ids=ids), limit=len(ids))
-        inputs = {job.id: job.input for job in page.jobs}
+        plain = {job.id for job in page.jobs if self._redaction.payload(job.input) == job.input}
         misfits = [
-            msgspec.structs.replace(
-                misfit,
-                problem=self._redaction.sentence(misfit.problem, inputs.get(misfit.job_id, "")),
-            )
+            misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)
             for misfit in checked.misfits
         ]
         return Checked(checked.examined, misfits, checked.cursor)

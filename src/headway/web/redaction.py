@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -61,16 +61,6 @@ class Redaction:
         except RecursionError:
             return True
 
-    def sentence(self, text: str, payload: str) -> str:
-        """A sentence about a payload, unless it quotes a hidden value of it."""
-        try:
-            value: object = msgspec.json.decode(payload)
-            hidden = set(self._hidden(value))
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return HIDDEN
-        quoted = any(form in text for each in hidden for form in _forms(each))
-        return HIDDEN if quoted else text
-
     def filter(self, text: str) -> str:
         """A filter as it was typed, without what it says of hidden fields."""
         try:
@@ -108,17 +98,6 @@ class Redaction:
             )
         return isinstance(value, list) and any(map(self._has_hidden, cast("list[object]", value)))
 
-    def _hidden(self, value: object, *, within: bool = False) -> Iterator[str]:
-        """The values of hidden fields, as text."""
-        if isinstance(value, Mapping):
-            for name, inner in cast("Mapping[str, Any]", value).items():
-                yield from self._hidden(inner, within=within or self.hides(name))
-        elif isinstance(value, list):
-            for inner in cast("list[object]", value):
-                yield from self._hidden(inner, within=within)
-        elif within:
-            yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
     def _cleaned(self, value: object) -> object:
         if isinstance(value, Mapping):
             fields = cast("Mapping[str, Any]", value)
@@ -129,11 +108,6 @@ class Redaction:
         if isinstance(value, list):
             return [self._cleaned(inner) for inner in cast("list[object]", value)]
         return value
-
-
-def _forms(value: str) -> set[str]:
-    """How a sentence may quote a value."""
-    return {value, repr(value)[1:-1], msgspec.json.encode(value).decode()[1:-1]} - {""}
 
 
 def _plain(name: str) -> str:
