@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from headway import After, Headway, InvalidOption, Job, JobState
 from headway.engine import moving
@@ -107,7 +107,6 @@ async def same(source: MovingStore, target: MovingStore) -> bool:
 async def test_one_postgres_database_has_many_names(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    parts = conninfo_to_dict(postgres_url)
     other_name = postgres_server.create_database()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("create role somebody superuser login")
@@ -115,8 +114,8 @@ async def test_one_postgres_database_has_many_names(
         own = PostgresStore(postgres_url)
         await own.migrate()
         for name in (
-            make_conninfo(**parts),
-            make_conninfo(**parts, application_name="mover"),
+            make_conninfo(postgres_url),
+            make_conninfo(postgres_url, application_name="mover"),
             postgres_url.replace("127.0.0.1", "localhost"),
             postgres_url.replace("postgres@", "somebody@"),
         ):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from headway.domain.health import Health
 
@@ -143,7 +143,6 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = ASKED_WITHIN
-    server: _Server
 
     def __init__(self, answer: Callable[[str], Answer], *args: Any) -> None:
         self._answer = answer
@@ -156,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(with_content=False)
 
     def _reply(self, *, with_content: bool) -> None:
-        self.server.asked(self.connection)
+        cast("_Server", self.server).asked(self.connection)
         status, kind, content = self._answer(self.path)
         self.send_response(status)
         self.send_header("Content-Type", kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,14 +24,14 @@ class Connection(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._asking: asyncio.TimerHandle | None = None
-        self._awaited: object = None
+        self._awaited: Any = None
         """The part of a request that `_asking` gives time for, as a state of the client."""
         self._reading: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
+            self.transport.abort()
         else:
             self._give_time()
 
@@ -45,18 +45,20 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._reading = _cancelled(self._reading)
+        _cancel(self._reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._asking, self._reading = _cancelled(self._asking), _cancelled(self._reading)
+        _cancel(self._asking)
+        _cancel(self._reading)
 
     def _give_time(self) -> None:
         """Each part of a request has its time once, however many pieces it comes in."""
         awaited = self.conn.their_state
         if awaited is self._awaited and self._asking is not None:
             return
-        self._asking, self._awaited = _cancelled(self._asking), awaited
+        _cancel(self._asking)
+        self._asking, self._awaited = None, awaited
         if self.transport.is_closing():
             return
         if awaited is h11.IDLE:
@@ -65,6 +67,6 @@ class Connection(H11Protocol):
             self._asking = self.loop.call_later(BODY_WITHIN, self.transport.abort)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()

@@ -30,7 +30,7 @@ class Throttle:
         """What `compare` answers when its turn has come; it answers None to a wrong secret."""
         actor = await self._known.get(address, self._strangers).compare(compare)
         if actor is not None:
-            self._known[address] = self._known.pop(address, None) or _Line()
+            self._known[address] = self._known.pop(address, _Line())
             if len(self._known) > MAX_KNOWN:
                 del self._known[next(iter(self._known))]
         return actor
