@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from headway import Headway
 from tests.cli.command import command
@@ -64,6 +65,48 @@ def test_what_cannot_be_copied_is_refused(sqlite_path: Path) -> None:
         refused = command("copy", source, target, "--yes")
         assert refused.exit_code == 2
         assert reason in refused.stderr
+
+
+def test_the_same_file_under_another_name_is_refused(
+    sqlite_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = filled(sqlite_path, 3)
+    folder = sqlite_path.parent
+    monkeypatch.chdir(folder)
+    (folder / "linked.db").symlink_to(sqlite_path)
+    (folder / "second.db").hardlink_to(sqlite_path)
+    (folder / "elsewhere").symlink_to(folder)
+    name = sqlite_path.name
+    for other in (
+        f"{folder}//{name}",
+        f"{folder}/elsewhere/../{folder.name}/{name}",
+        name,
+        f"./{name}",
+        f"elsewhere/{name}",
+        name.replace("h", "%68"),
+        "linked.db",
+        "second.db",
+    ):
+        refused = command("copy", source, f"sqlite:///{other}", "--yes")
+        assert refused.exit_code == 2, other
+        assert "are the same store" in refused.stderr
+        assert "moved" not in refused.output
+    assert json.loads(command("stats", source, "--json").stdout)["states"]["pending"]["value"] == 3
+
+
+def test_the_same_database_under_another_name_is_refused(postgres_url: str, mongo_url: str) -> None:
+    for url in (postgres_url, mongo_url):
+        assert command("migrate", "up", url).exit_code == 0
+        other = url.replace("127.0.0.1", "localhost")
+        refused = subprocess.run(
+            [sys.executable, "-m", "headway", "copy", url, other, "--yes"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert refused.returncode == 2, refused.stderr
+        assert "are the same store" in refused.stderr
 
 
 def test_killed_it_goes_on(sqlite_path: Path, postgres_url: str) -> None:

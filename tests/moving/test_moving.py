@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
-from headway import After, Headway, Job, JobState
+from headway import After, Headway, InvalidOption, Job, JobState
 from headway.engine import moving
 from headway.engine.moving import Mover
+from headway.notifiers.local import LocalNotifier
 from headway.ports.moving import MovingStore
+from headway.stores.mongodb import MongoStore
+from headway.stores.postgres import PostgresStore
+from headway.stores.sqlite import SqliteStore
+from tests.servers import PostgresServer
+from tests.servers_mongo import MongoReplicaSet
 
 Make = Callable[[str], Headway]
 
@@ -84,6 +93,76 @@ async def move_all(mover: Mover) -> int:
         moved, cursor = moved + step.moved, step.cursor
         if cursor is None:
             return moved
+
+
+async def same(source: MovingStore, target: MovingStore) -> bool:
+    """Whether the mover takes them for one store."""
+    try:
+        await Mover(source, target, notifier=LocalNotifier()).check()
+    except InvalidOption:
+        return True
+    return False
+
+
+async def test_one_postgres_database_has_many_names(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    other_name = postgres_server.create_database()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("create role somebody superuser login")
+    try:
+        own = PostgresStore(postgres_url)
+        await own.migrate()
+        for name in (
+            make_conninfo(postgres_url),
+            make_conninfo(postgres_url, application_name="mover"),
+            postgres_url.replace("127.0.0.1", "localhost"),
+            postgres_url.replace("postgres@", "somebody@"),
+        ):
+            assert await same(own, PostgresStore(name)), name
+        schema = PostgresStore(postgres_url, schema="other")
+        database = PostgresStore(postgres_server.url(other_name))
+        for other in (schema, database):
+            await other.migrate()
+            assert not await same(own, other), other
+    finally:
+        postgres_server.drop_database(other_name)
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("drop role somebody")
+
+
+@pytest.mark.usefixtures("dropped_sockets")
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+async def test_one_mongodb_database_has_many_names(
+    mongo_replica_set: MongoReplicaSet, mongo_url: str
+) -> None:
+    own = MongoStore(mongo_url)
+    await own.migrate()
+    for name in (
+        mongo_url.replace("127.0.0.1", "localhost"),
+        mongo_url.replace("replicaSet=rs0", "directConnection=true"),
+        mongo_url + "&appName=mover",
+    ):
+        assert await same(own, MongoStore(name)), name
+    schema = MongoStore(mongo_url, schema="other")
+    database = MongoStore(mongo_replica_set.url(mongo_replica_set.new_database()))
+    for other in (schema, database):
+        await other.migrate()
+        assert not await same(own, other), other
+
+
+async def test_one_sqlite_file_may_hold_two_stores(sqlite_path: Path) -> None:
+    own, other = SqliteStore(sqlite_path), SqliteStore(sqlite_path, prefix="other_")
+    for store in (own, other):
+        await store.migrate()
+    assert await same(own, SqliteStore(str(sqlite_path)))
+    assert not await same(own, other)
+    copied = SqliteStore(shutil.copy(sqlite_path, sqlite_path.with_name("copied.db")))
+    assert not await same(own, copied)
+
+
+async def test_different_stores_are_told_apart(places: tuple[Place, Place]) -> None:
+    await mover(places).check()
 
 
 async def test_a_job_arrives_as_it_was(places: tuple[Place, Place]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from headway import ConfigurationError
 from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
-from headway.web.auth import Auth
+from headway.web.auth import Auth, session_key
 from headway.web.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
@@ -85,9 +85,63 @@ async def test_logging_in_and_out(shop: Shop) -> None:
         page = await client.get("/queues")
         assert page.status_code == 200
         assert "ada" in page.text
+        copied = dict(client.cookies)
         out = await client.post("/logout", data={"form_token": form_token(page.text)})
         assert out.status_code == 303
         assert (await client.get("/queues")).status_code == 303
+        # Ended here, not only forgotten by the browser.
+        client.cookies.update(copied)
+        assert (await client.get("/queues")).status_code == 303
+        assert (await client.get("/api/v1/queues")).status_code == 401
+
+
+async def test_a_logout_ends_no_other_session(shop: Shop) -> None:
+    sessions = Sessions(b"key")
+    mine, other = sessions.issue("ada", now=1_000), sessions.issue("ada", now=1_000)
+    sessions.forget("made.up.cookie")
+    sessions.forget(mine, now=1_000)
+    assert sessions.actor(mine, now=1_000) is None
+    assert sessions.actor(other, now=1_000) == "ada"
+
+
+async def test_more_logouts_than_are_remembered_end_all_sessions(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.web.sessions.MAX_ENDED", 2)
+    sessions = Sessions(b"key")
+    ended = [sessions.issue("ada", now=1_000) for _ in range(3)]
+    other = sessions.issue("ada", now=1_000)
+    for cookie in ended:
+        sessions.forget(cookie, now=1_001)
+    assert [sessions.actor(cookie, now=1_002) for cookie in (*ended, other)] == [None] * 4
+    assert sessions.actor(sessions.issue("ada", now=1_002), now=1_002) == "ada"
+
+
+async def test_cookies_are_secure_where_the_browser_came_by_tls(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    proxied = {"x-forwarded-proto": "https"}
+    async with visiting(shop, Token(TOKEN)) as client:
+
+        async def cookie_of_a_login(headers: dict[str, str]) -> str:
+            token = form_token((await client.get("/login")).text)
+            fields = {"form_token": token, "secret": TOKEN}
+            answer = await client.post("/login", data=fields, headers=headers)
+            client.cookies.delete(Sessions(session_key(Token(TOKEN))).cookie)
+            return answer.headers["set-cookie"]
+
+        assert "Secure" not in await cookie_of_a_login({})
+        assert "Secure" in await cookie_of_a_login(proxied)  # by a proxy on this machine
+        address = client.base_url.netloc.decode()
+        assert "Secure" in await cookie_of_a_login({"origin": f"https://{address}"})
+        assert "Secure" not in await cookie_of_a_login({"origin": f"http://{address}"})
+        client.cookies.clear()
+        assert "Secure" in (await client.get("/login", headers=proxied)).headers["set-cookie"]
+        elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+        async with httpx.AsyncClient(base_url=client.base_url, transport=elsewhere) as other:
+            answer = await other.get("/login", headers=proxied)  # anybody can say that
+            assert "Secure" not in answer.headers["set-cookie"]
 
 
 async def test_user_and_password(shop: Shop) -> None:
@@ -272,13 +326,15 @@ async def test_settings_that_cannot_be(shop: Shop) -> None:
     with pytest.raises(ConfigurationError, match="colon"):
         Password("a:b", "long enough")
     with pytest.raises(ConfigurationError, match="list of names"):
-        create_dashboard(shop.app, auth=Open(), redact="email")
+        create_dashboard(shop.app, auth=Token(TOKEN), redact="email")
     with pytest.raises(ConfigurationError, match="list of host names"):
-        create_dashboard(shop.app, auth=Open(), hosts="jobs.example")
+        create_dashboard(shop.app, auth=Token(TOKEN), hosts="jobs.example")
     with pytest.raises(ConfigurationError, match="without scheme"):
-        create_dashboard(shop.app, auth=Open(), hosts=["https://jobs.example/"])
+        create_dashboard(shop.app, auth=Token(TOKEN), hosts=["https://jobs.example/"])
     with pytest.raises(ConfigurationError, match="like /jobs"):
-        create_dashboard(shop.app, auth=Open(), base_path="jobs/")
+        create_dashboard(shop.app, auth=Token(TOKEN), base_path="jobs/")
+    with pytest.raises(ConfigurationError, match=r"only serve\(\) takes it, on loopback"):
+        create_dashboard(shop.app, auth=Open())
     assert TOKEN not in repr(Token(TOKEN))
 
 

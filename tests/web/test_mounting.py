@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from headway.web import Open, Token, create_dashboard
+from headway.web import Token, Trust, create_dashboard
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -28,7 +28,7 @@ async def test_in_fastapi(shop: Shop) -> None:
     (id,) = await shop.fail(1)
     api = FastAPI()
     dashboard = create_dashboard(
-        shop.app, auth=Open("ada"), allow_writes=True, hosts=["shop.example"]
+        shop.app, auth=Trust(lambda _: "ada"), allow_writes=True, hosts=["shop.example"]
     )
     api.mount("/ops/jobs", dashboard)
     async with talking_to(api) as client:
@@ -70,14 +70,14 @@ async def test_in_starlette_with_a_login(shop: Shop) -> None:
 
 async def test_behind_a_proxy_that_takes_a_prefix_off(shop: Shop) -> None:
     dashboard = create_dashboard(
-        shop.app, auth=Open(), base_path="/internal", hosts=["shop.example"]
+        shop.app, auth=Trust(lambda _: "ada"), base_path="/internal", hosts=["shop.example"]
     )
     async with talking_to(dashboard) as client:
         assert 'href="/internal/queues"' in (await client.get("/")).text
 
 
 async def test_a_host_that_was_not_named_is_refused(shop: Shop) -> None:
-    dashboard = create_dashboard(shop.app, auth=Open())
+    dashboard = create_dashboard(shop.app, auth=Trust(lambda _: "ada"))
     async with talking_to(dashboard) as client:
         answer = await client.get("/")
         assert answer.status_code == 421
@@ -86,7 +86,7 @@ async def test_a_host_that_was_not_named_is_refused(shop: Shop) -> None:
 
 async def test_served_by_itself_it_opens_the_app(shop: Shop) -> None:
     await shop.app.close()
-    dashboard = create_dashboard(shop.app, auth=Open(), hosts=["*"])
+    dashboard = create_dashboard(shop.app, auth=Trust(lambda _: "ada"), hosts=["*"])
 
     @contextlib.asynccontextmanager
     async def running() -> AsyncIterator[None]:

@@ -63,8 +63,6 @@ class _Trip:
 
 def _make_mover(source: str, target: str, *, history: bool) -> _Trip:
     one, other = (Named(text, "the command line").load_app() for text in (source, target))
-    if one.store.name == other.store.name:
-        raise click.UsageError("FROM and TO are the same store")
     return _Trip(one, other, history=history)
 
 
@@ -82,6 +80,7 @@ def run_to_end(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
 
     @clean_errors
     async def travel() -> None:
+        await trip.mover.check()
         async with trip.source, trip.target:
             result.append(await _travel(trip, follow=follow, confirmed=confirmed))
 

@@ -21,7 +21,7 @@ from headway.cli.showing import moment_now, note_on, shown_state
 from headway.cli.target import Remote, place_option
 from headway.cli.tree import print_tree
 from headway.domain.insight import SequenceGraph, SequencePage, SequenceView
-from headway.domain.reading import MAX_PAGE, JobFilter
+from headway.domain.reading import MAX_GRAPH, MAX_PAGE, JobFilter
 
 COLUMNS = (
     Column("ID"),
@@ -129,7 +129,11 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
 @click.argument("id")
 @place_option
 @click.option(
-    "--limit", type=click.IntRange(1, 2_000), default=500, show_default=True, help="Jobs at most."
+    "--limit",
+    type=click.IntRange(1, MAX_GRAPH),
+    default=500,
+    show_default=True,
+    help="Jobs at most.",
 )
 @json_option
 def tree(id: str, place: Headway | Remote, limit: int, as_json: bool) -> None:

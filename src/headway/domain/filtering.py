@@ -129,7 +129,8 @@ def matches_text(which: JobFilter, input: str, last_error: str | None) -> bool:
 
 def input_needles(which: JobFilter) -> list[str]:
     """Texts all of which the stored input of a matching job holds: a store may look for them
-    first. Only what every encoder writes in the same way."""
+    first. Only what every encoder writes in the same way; text with its quotes, so that looking
+    first tells nobody how a longer text begins."""
     paths: dict[str, list[str]] = {}
     for each in which.arguments:
         paths.setdefault(each.path, []).append(each.value)
@@ -139,8 +140,17 @@ def input_needles(which: JobFilter) -> list[str]:
             part for part in path.split(".") if _NEEDLE.fullmatch(part) and not part.isdigit()
         ]
         if len(values) == 1 and _NEEDLE.fullmatch(values[0]):
-            needles.append(values[0])
+            needles.append(values[0] if _may_be_bare(values[0]) else f'"{values[0]}"')
     return needles
+
+
+def _may_be_bare(value: str) -> bool:
+    """Whether JSON may hold this value without quotes, as a number, true, false or null."""
+    try:
+        msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def error_needles(which: JobFilter) -> list[str]:

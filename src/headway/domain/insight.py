@@ -206,6 +206,10 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     sample_id: str
 
 
+BY_FILTER = "filter: "
+"""How the target of an action begins that was done to all jobs that match a filter."""
+
+
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator did. `before` and `after` are states or settings, as text."""
 

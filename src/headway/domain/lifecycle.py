@@ -1,5 +1,6 @@
-"""The rules: what follows from how an execution went. The one place where retry, fail and lose
-are decided, and where a refused change is told apart. Stores apply, they never choose."""
+"""The rules: what follows from how an execution went, and which states allow which action. The one
+place where retry, fail and lose are decided, and where a refused change is told apart. Stores
+apply, they never choose."""
 
 from __future__ import annotations
 
@@ -9,11 +10,31 @@ from msgspec.structs import replace
 
 from headway.domain.errors import Unrecoverable
 from headway.domain.failure import Failure, encode_failure, fingerprint
+from headway.domain.insight import JobAction, ShownState
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.retry import Backoff, RetryPolicy
 from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
 from headway.domain.times import check_seconds
+
+ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
+    JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),
+    JobAction.RUN_NOW: (JobState.PENDING,),
+    JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
+    JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
+}
+"""The states of jobs on which an action has an effect."""
+
+
+def offered_actions(shown: ShownState) -> tuple[JobAction, ...]:
+    """What an operator can do to a job that is shown in this state. Running a job now that is due
+    already would change nothing."""
+    state = JobState.PENDING if shown is ShownState.SCHEDULED else JobState(shown.value)
+    return tuple(
+        action
+        for action, states in ALLOWED.items()
+        if state in states and (action is not JobAction.RUN_NOW or shown is ShownState.SCHEDULED)
+    )
 
 
 def after_failure(

@@ -13,6 +13,13 @@ from headway.domain.job import JobRecord, JobState
 from headway.domain.times import check_seconds
 
 MAX_PAGE = 1_000
+"""Jobs, notes or groups on one page; and jobs that are acted on at once."""
+MAX_COUNTED = 100_000
+"""Jobs that are counted one by one."""
+MAX_GRAPH = 5_000
+"""Jobs that one graph holds."""
+MAX_MINUTES = 7 * 24 * 60
+"""How far back an overview reaches."""
 
 _PATH = re.compile(r'[^\s:"]+')
 

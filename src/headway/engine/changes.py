@@ -11,7 +11,9 @@ from datetime import datetime
 
 from headway.domain.errors import InvalidRequest, JobNotFound, SequencesNeeded, WrongState
 from headway.domain.events import JobsDeleted
+from headway.domain.insight import JobAction
 from headway.domain.job import JobRecord, JobState, NewJob
+from headway.domain.lifecycle import ALLOWED
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.engine.consequences import Consequences
 from headway.engine.planning import Succession, with_stored_blockers
@@ -65,7 +67,7 @@ def retry(
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
-        (JobState.FAILED, JobState.CANCELLED),
+        ALLOWED[JobAction.RETRY],
         "only failed and cancelled jobs can be retried",
     )
     consequences = Consequences()
@@ -83,7 +85,7 @@ def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Opera
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
-        (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.CANCELLED),
+        (*ALLOWED[JobAction.CANCEL], JobState.CANCELLED),
         "what has ended cannot be cancelled",
     )
     open_jobs = [job for job in jobs if job.state is not JobState.CANCELLED]
@@ -96,7 +98,7 @@ def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Opera
 
 def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
     jobs = yield from current_jobs(store, ids, lock=True)
-    _check_states(jobs, (JobState.PENDING,), "only pending jobs can be triggered")
+    _check_states(jobs, ALLOWED[JobAction.RUN_NOW], "only pending jobs can be triggered")
     yield from store.trigger([job.id for job in jobs], now=now)
     consequences = Consequences()
     for job in jobs:

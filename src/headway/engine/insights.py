@@ -25,7 +25,16 @@ from headway.domain.insight import (
 )
 from headway.domain.job import JobRecord, JobState
 from headway.domain.names import check_id
-from headway.domain.reading import MAX_PAGE, JobFilter, Page, Tally, WorkerRecord
+from headway.domain.reading import (
+    MAX_COUNTED,
+    MAX_GRAPH,
+    MAX_MINUTES,
+    MAX_PAGE,
+    JobFilter,
+    Page,
+    Tally,
+    WorkerRecord,
+)
 from headway.engine.describing import (
     read_detail,
     read_failures,
@@ -54,7 +63,6 @@ from headway.ports.store import Store
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_MINUTES = 7 * 24 * 60
 STUCK = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
 """States that jobs stay in until somebody does something."""
 SAMPLES = 1_000
@@ -172,8 +180,8 @@ class Insights:
         )
 
     async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
-        if not 1 <= at_most <= 100_000:
-            raise InvalidOption(f"jobs are counted up to 1 to 100000, not {at_most}")
+        if not 1 <= at_most <= MAX_COUNTED:
+            raise InvalidOption(f"jobs are counted up to 1 to {MAX_COUNTED}, not {at_most}")
         estimate = 0
         if is_tallied(which):
             tallies = await self._run(self._store.tally, now=self._clock.now())
@@ -198,8 +206,8 @@ class Insights:
         return await self._run(read_sequences, self._store, which, cursor, limit, self._clock.now())
 
     async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
-        if not 1 <= at_most <= 5_000:
-            raise InvalidOption(f"a graph has 1 to 5000 jobs, not {at_most}")
+        if not 1 <= at_most <= MAX_GRAPH:
+            raise InvalidOption(f"a graph has 1 to {MAX_GRAPH} jobs, not {at_most}")
         return await self._run(read_graph, self._store, check_id(id), at_most, self._clock.now())
 
     async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:

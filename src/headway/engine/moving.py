@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.domain.errors import ConfigurationError
+from headway.domain.errors import ConfigurationError, InvalidOption
 from headway.domain.job import JobRecord, JobState
 from headway.domain.moving import Departure, PackedJob
 from headway.domain.reading import JobFilter
@@ -69,6 +69,15 @@ class Mover:
         self._target = target
         self._teller = Teller(target, notifier, Observers())
         self._states = LIVE + HISTORY if history else LIVE
+
+    async def check(self) -> None:
+        """Raises InvalidOption if both stores are the same one: moving would never end."""
+        source, target = self._source, self._target
+        if await source.identity() == await target.identity():
+            raise InvalidOption(
+                f"{source.name} and {target.name} are the same store; name another one to move "
+                "the jobs to"
+            )
 
     async def resume(self) -> int:
         """Finish or undo what a mover left behind; the number of jobs that arrived by it."""

@@ -14,9 +14,10 @@ from headway.domain.dedup import Dedup
 from headway.domain.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.domain.events import JobsDeleted
 from headway.domain.filtering import render_filter
-from headway.domain.insight import AuditRecord, Batch, JobAction
+from headway.domain.insight import BY_FILTER, AuditRecord, Batch, JobAction
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
+from headway.domain.lifecycle import ALLOWED
 from headway.domain.names import check_id, check_name
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.domain.request import Request
@@ -38,14 +39,6 @@ BATCH = 500
 MAX_ACTOR = 200
 MAX_TARGET = 1_000
 """Characters of what an audit row keeps of its target."""
-
-_ELIGIBLE: dict[JobAction, tuple[JobState, ...]] = {
-    JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),
-    JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
-    JobAction.RUN_NOW: (JobState.PENDING,),
-    JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
-}
-"""The states of jobs on which an action has any effect."""
 
 
 class Operator:
@@ -83,7 +76,7 @@ class Operator:
     async def act_on_all(
         self, action: JobAction, which: JobFilter, *, cursor: str | None = None
     ) -> Batch:
-        eligible = _narrowed(which, _ELIGIBLE[action])
+        eligible = _narrowed(which, ALLOWED[action])
         if eligible is None:
             return Batch(changed=0, passed_over=0)
         now = self._clock.now()
@@ -92,7 +85,7 @@ class Operator:
         )
         changed = 0
         if page.jobs:
-            note = self._note(action, f"filter: {render_filter(which) or 'all jobs'}")
+            note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
             changed, consequences = await self._store.run(_act, self._store, action, ids, note, now)
             await self._teller.tell(consequences)

@@ -3,15 +3,22 @@ starts processes anew. It lives in threads, so that it answers while a handler b
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from headway.domain.health import Health
 
+MAX_CONNECTIONS = 32
+ASKED_WITHIN = 10.0
+"""Seconds that a client has for its request; and again as many to read the answer."""
 TEXT = "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, type of content, content."""
@@ -82,13 +89,60 @@ def _verdict(well: bool, health: Health) -> Answer:
 
 
 class _Server(ThreadingHTTPServer):
+    """Hangs up on clients that take too long to ask, and on those beyond the bound: each costs a
+    thread of the worker's process."""
+
     daemon_threads = True
+    request_queue_size = MAX_CONNECTIONS
     block_on_close = False  # whoever is still being served need not hold up the worker's end
+
+    def __init__(self, *args: Any) -> None:
+        self._places = threading.Semaphore(MAX_CONNECTIONS)
+        self._asking: dict[socket.socket, float] = {}
+        """Clients whose request has not arrived, and until when they are waited for."""
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        self._asking[request] = time.monotonic() + ASKED_WITHIN
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._leave(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._leave(request)
+
+    def _leave(self, request: socket.socket) -> None:
+        self.asked(request)
+        self._places.release()
+
+    def asked(self, request: socket.socket) -> None:
+        """The request has arrived."""
+        self._asking.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Called a few times in a second."""
+        now = time.monotonic()
+        for request, until in list(self._asking.items()):
+            if until < now:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up, or was hung up on, is worth no traceback."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = 10
-    """Seconds that a client has for its request."""
+    timeout = ASKED_WITHIN
 
     def __init__(self, answer: Callable[[str], Answer], *args: Any) -> None:
         self._answer = answer
@@ -101,6 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(with_content=False)
 
     def _reply(self, *, with_content: bool) -> None:
+        cast("_Server", self.server).asked(self.connection)
         status, kind, content = self._answer(self.path)
         self.send_response(status)
         self.send_header("Content-Type", kind)

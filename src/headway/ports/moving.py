@@ -23,6 +23,11 @@ from headway.ports.store import Store
 class MovingStore(Store, Protocol):
     """Verbs as those of `Operations`."""
 
+    async def identity(self) -> tuple[object, ...]:
+        """Where the jobs are, as the database itself says it: alike for two stores exactly if they
+        hold the same jobs, however the database was named. The store need not be open."""
+        ...
+
     def movable(
         self, states: Sequence[JobState], after: str | None, limit: int
     ) -> Operation[list[tuple[str, str]]]:

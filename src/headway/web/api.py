@@ -57,8 +57,9 @@ from headway.domain.insight import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.domain.names import check_name
-from headway.domain.reading import Page
+from headway.domain.names import MAX_KEY, MAX_NAME, check_name
+from headway.domain.reading import MAX_COUNTED, MAX_GRAPH, MAX_MINUTES, MAX_PAGE, Page
+from headway.domain.request import MAX_PRIORITY
 from headway.web.bodies import read_json
 from headway.web.desk import Desk, desk_of
 from headway.web.problems import Refused
@@ -67,8 +68,8 @@ PREFIX = "/api/v1"
 
 Filter = Annotated[str, Meta(max_length=MAX_FILTER, description="state:failed type:charge")]
 Cursor = Annotated[str, Meta(min_length=1, max_length=2_000, description="From the page before.")]
-Limit = Annotated[int, Meta(ge=1, le=1_000)]
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +77,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InMinutes(Query, frozen=True):
-    minutes: Annotated[int, Meta(ge=1, le=1_440)] = 60
+    minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] = 60
 
 
 class Filtered(Query, frozen=True):
@@ -89,7 +90,7 @@ class FilteredPage(Filtered, frozen=True):
 
 
 class FilteredCount(Filtered, frozen=True):
-    at_most: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    at_most: Annotated[int, Meta(ge=1, le=MAX_COUNTED)] = 10_000
 
 
 class FilteredGroups(Filtered, frozen=True):
@@ -97,7 +98,7 @@ class FilteredGroups(Filtered, frozen=True):
 
 
 class GraphSize(Query, frozen=True):
-    at_most: Annotated[int, Meta(ge=1, le=2_000)] = 500
+    at_most: Annotated[int, Meta(ge=1, le=MAX_GRAPH)] = 500
 
 
 class Paged(Query, frozen=True):
@@ -116,10 +117,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     type: Name
     input: str
     queue: Name | None = None
-    priority: int | None = None
+    priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] | None = None
     delay: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None
     at: Annotated[str, Meta(description="ISO 8601, with an offset.")] | None = None
-    key: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY)] | None = None
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -128,7 +129,7 @@ class Started(msgspec.Struct, frozen=True):
 
 class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: JobAction
-    ids: Annotated[list[str], Meta(min_length=1, max_length=1_000)]
+    ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_PAGE)]
 
 
 class ActOnAll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 Token      one secret for everyone who may; `Token.generate()` makes one
 Password   a user and a password
 Trust      the app around the dashboard knows who is asking
-Open       nobody is asked; only `serve` on loopback takes it
+Open       nobody is asked; only `serve` and `serving` take it, on loopback
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Trust:
 
 @dataclass(frozen=True)
 class Open:
-    """Everyone who can reach the address is let in, under this name."""
+    """Everyone who can reach the address is let in, under this name. Not for mounting: an app that
+    means to let everyone in says so with `Trust(lambda request: "anyone")`."""
 
     actor: str = "local"
 
@@ -78,27 +79,26 @@ class Open:
 Auth = Token | Password | Trust | Open
 
 
-def actor_by_request(auth: Auth, connection: HTTPConnection) -> str | None:
-    """Who this is by what the request itself carries; sessions are looked at elsewhere."""
-    match auth:
-        case Open():
-            return auth.actor
-        case Trust():
-            actor = auth.who(connection)
-            return actor[:MAX_ACTOR] if actor else None
-        case Token() | Password():
-            scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-            if isinstance(auth, Token):
-                return actor_by_login(auth, "", given) if scheme.lower() == "bearer" else None
-            if scheme.lower() != "basic":
-                return None
-            try:
-                user, _, password = base64.b64decode(given, validate=True).decode().partition(":")
-            except (binascii.Error, ValueError):
-                return None
-            return actor_by_login(auth, user, password)
-        case _:
-            assert_never(auth)
+def trusted_actor(auth: Trust | Open, connection: HTTPConnection) -> str | None:
+    """Who this is where no secret is asked for."""
+    if isinstance(auth, Open):
+        return auth.actor
+    actor = auth.who(connection)
+    return actor[:MAX_ACTOR] if actor else None
+
+
+def given_secret(auth: Token | Password, connection: HTTPConnection) -> tuple[str, str] | None:
+    """The user and the secret that a request carries in its header, not compared yet."""
+    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+    if isinstance(auth, Token):
+        return ("", given) if scheme.lower() == "bearer" else None
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, _, password = base64.b64decode(given, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return user, password
 
 
 def actor_by_login(auth: Token | Password, user: str, secret: str) -> str | None:

@@ -17,7 +17,7 @@ from headway.app import Headway
 from headway.domain.errors import ConfigurationError
 from headway.web.api import PREFIX, routes
 from headway.web.assets import serve_asset
-from headway.web.auth import Auth, session_key
+from headway.web.auth import Auth, Open, session_key
 from headway.web.desk import Desk
 from headway.web.gate import LOOPBACK, Doorkeeper, Gate, checked_hosts
 from headway.web.guarded import GuardedInsight
@@ -47,8 +47,34 @@ def create_dashboard(
     Served by itself it opens the app and closes it; mounted, the app around does that. `redact`
     names payload fields that are not shown, besides those that sound like secrets. `base_path` is
     what a proxy takes off the front of paths. `hosts` are the names under which browsers may reach
-    it ("*": any, where the server around it checks them).
+    it ("*": any, where the server around it checks them). `Open()` is refused: who can reach the
+    server around is not known here.
     """
+    if isinstance(auth, Open):
+        raise ConfigurationError(
+            "Open() lets everyone in who can reach the server, so only serve() takes it, on "
+            "loopback; use Token, Password, or Trust to let the app around decide"
+        )
+    return make_dashboard(
+        app,
+        auth=auth,
+        allow_writes=allow_writes,
+        redact=redact,
+        base_path=base_path,
+        hosts=hosts,
+    )
+
+
+def make_dashboard(
+    app: Headway,
+    *,
+    auth: Auth,
+    allow_writes: bool,
+    redact: Sequence[str],
+    base_path: str,
+    hosts: Sequence[str],
+) -> Starlette:
+    """The same for a server that knows who can reach it, which may let everyone in."""
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
     checked_hosts(hosts)

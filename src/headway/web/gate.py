@@ -3,7 +3,6 @@ comes from, who sends it, and whether it may change anything. Also the headers o
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from urllib.parse import quote, urlsplit
@@ -14,14 +13,22 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.domain.errors import ConfigurationError
-from headway.web.auth import Auth, Open, Trust, actor_by_request
+from headway.web.auth import (
+    Auth,
+    Open,
+    Password,
+    Token,
+    Trust,
+    actor_by_login,
+    given_secret,
+    trusted_actor,
+)
 from headway.web.problems import Refused
 from headway.web.sessions import Sessions, new_visit
+from headway.web.throttle import Throttle
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SAFE = frozenset({"GET", "HEAD"})
-WRONG_SECRET_COSTS = 0.3
-"""Seconds; wrong secrets are answered one after another, so that guessing is slow."""
 
 POLICY = "; ".join(
     (
@@ -52,21 +59,26 @@ class Doorkeeper:
     def __init__(self, auth: Auth, sessions: Sessions) -> None:
         self.auth = auth
         self.sessions = sessions
-        self._guessing = asyncio.Lock()
+        self._throttle = Throttle()
 
     async def actor(self, request: Request) -> str | None:
-        actor = actor_by_request(self.auth, request)
-        if actor is not None or isinstance(self.auth, (Open, Trust)):
-            return actor
+        """Who sent the request. A session is looked at first: nobody who is logged in waits for
+        those who guess."""
+        if isinstance(self.auth, (Open, Trust)):
+            return trusted_actor(self.auth, request)
         cookie = request.cookies.get(self.sessions.cookie)
         actor = self.sessions.actor(cookie) if cookie else None
-        if actor is None and "authorization" in request.headers:
-            await self.wrong_secret()
+        if actor is None and (given := given_secret(self.auth, request)) is not None:
+            actor = await self.compare(self.auth, request, *given)
         return actor
 
-    async def wrong_secret(self) -> None:
-        async with self._guessing:
-            await asyncio.sleep(WRONG_SECRET_COSTS)
+    async def compare(
+        self, auth: Token | Password, request: Request, user: str, secret: str
+    ) -> str | None:
+        """Who has this secret. The only place where one is compared, so that every way to give
+        one is throttled."""
+        address = request.client.host if request.client else ""
+        return await self._throttle.compare(address, lambda: actor_by_login(auth, user, secret))
 
 
 class Gate:

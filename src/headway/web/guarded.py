@@ -6,7 +6,9 @@ from __future__ import annotations
 import msgspec
 
 from headway.domain.insight import (
+    BY_FILTER,
     AuditPage,
+    AuditRecord,
     Checked,
     Counted,
     Explanation,
@@ -24,6 +26,8 @@ from headway.ports.insight import Insight
 from headway.web.problems import Refused
 from headway.web.redaction import Redaction
 
+UNTOLD = "the reason is not shown: it may quote a redacted field of the input"
+
 
 class GuardedInsight:
     """An Insight over another one. Pages and API see the store only through it."""
@@ -35,11 +39,12 @@ class GuardedInsight:
     def allowed(self, which: JobFilter) -> JobFilter:
         """The filter, unless it asks about what is not shown."""
         for argument in which.arguments:
-            if any(map(self._redaction.hides, argument.path.split("."))):
+            if self._redaction.asks(argument):
                 raise Refused(
                     403,
                     "redacted",
-                    f"args.{argument.path} is redacted, so it cannot be searched for.",
+                    f"args.{argument.path} is redacted or has redacted fields, so it cannot be "
+                    "searched for.",
                 )
         return which
 
@@ -81,7 +86,25 @@ class GuardedInsight:
         return await self._insight.workers()
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        return await self._insight.audit(cursor=cursor, limit=limit)
+        page = await self._insight.audit(cursor=cursor, limit=limit)
+        return AuditPage([self._noted(record) for record in page.records], page.cursor)
+
+    def _noted(self, record: AuditRecord) -> AuditRecord:
+        """Filters of other operators may name what is not shown here."""
+        if not record.target.startswith(BY_FILTER):
+            return record
+        shown = self._redaction.filter(record.target.removeprefix(BY_FILTER))
+        return msgspec.structs.replace(record, target=BY_FILTER + shown)
 
     async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
-        return await self._insight.check(cursor=cursor, limit=limit)
+        checked = await self._insight.check(cursor=cursor, limit=limit)
+        ids = tuple(misfit.job_id for misfit in checked.misfits)
+        if not ids:
+            return checked
+        page = await self._insight.jobs(JobFilter(ids=ids), limit=len(ids))
+        plain = {job.id for job in page.jobs if self._redaction.payload(job.input) == job.input}
+        misfits = [
+            misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)
+            for misfit in checked.misfits
+        ]
+        return Checked(checked.examined, misfits, checked.cursor)

@@ -37,9 +37,12 @@ class ProblemAnswer(msgspec.Struct, frozen=True):
 class Refused(Exception):
     """A request that is not let through; raised while it is read."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, *, retry_after: int | None = None
+    ) -> None:
         self.status = status
         self.code = code
+        self.retry_after = retry_after
         super().__init__(message)
 
 

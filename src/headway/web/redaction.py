@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import msgspec
 
-from headway.domain.errors import ConfigurationError
+from headway.domain.errors import ConfigurationError, InvalidOption
+from headway.domain.filtering import parse_filter, render_filter
 from headway.domain.job import JobRecord
+from headway.domain.reading import ArgumentFilter
 
 ALWAYS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "authorization",
@@ -48,6 +50,35 @@ class Redaction:
             return text
         return msgspec.json.encode(self._cleaned(value)).decode()
 
+    def reveals(self, text: str) -> bool:
+        """Whether a text is JSON with a hidden field in it: whoever finds it has found the field's
+        value out."""
+        try:
+            value: object = msgspec.json.decode(text)
+            return self._has_hidden(value)
+        except (msgspec.DecodeError, UnicodeError):
+            return False
+        except RecursionError:
+            return True
+
+    def filter(self, text: str) -> str:
+        """A filter as it was typed, without what it says of hidden fields."""
+        try:
+            which = parse_filter(text)
+        except InvalidOption:  # what was cut short, or is no filter
+            return HIDDEN if self._found_in(text) else text
+        if not any(map(self.asks, which.arguments)):
+            return text
+        arguments = tuple(
+            ArgumentFilter(each.path, HIDDEN) if self.asks(each) else each
+            for each in which.arguments
+        )
+        return render_filter(msgspec.structs.replace(which, arguments=arguments))
+
+    def asks(self, argument: ArgumentFilter) -> bool:
+        """Whether a condition is about something hidden: at its path, or within what is there."""
+        return any(map(self.hides, argument.path.split("."))) or self.reveals(argument.value)
+
     def job(self, job: JobRecord) -> JobRecord:
         lease = job.lease and msgspec.structs.replace(job.lease, token=HIDDEN)
         output = None if job.output is None else self.payload(job.output)
@@ -58,6 +89,14 @@ class Redaction:
     def _found_in(self, text: str) -> bool:
         """A quick look that spares most payloads being rewritten."""
         return "\\u" in text or self._pattern.search(_plain(text)) is not None
+
+    def _has_hidden(self, value: object) -> bool:
+        if isinstance(value, Mapping):
+            fields = cast("Mapping[str, Any]", value)
+            return any(
+                self.hides(name) or self._has_hidden(inner) for name, inner in fields.items()
+            )
+        return isinstance(value, list) and any(map(self._has_hidden, cast("list[object]", value)))
 
     def _cleaned(self, value: object) -> object:
         if isinstance(value, Mapping):

@@ -136,6 +136,8 @@ def answer_problem(request: Request, error: Exception) -> Response:
     headers = {"www-authenticate": "Bearer"} if status == 401 else {}
     if isinstance(error, HTTPException) and error.headers is not None:
         headers |= error.headers
+    if isinstance(error, Refused) and error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
     if request.scope["headway.path"].startswith("/api/"):
         content = {"error": {"code": problem.code, "message": problem.message}}
         return JSONResponse(content, status, headers)

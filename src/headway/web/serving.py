@@ -16,7 +16,8 @@ from starlette.applications import Starlette
 from headway.app import Headway
 from headway.domain.errors import ConfigurationError
 from headway.web.auth import Auth, Open
-from headway.web.dashboard import create_dashboard, end_streams
+from headway.web.connections import Connection
+from headway.web.dashboard import end_streams, make_dashboard
 from headway.web.gate import LOOPBACK
 
 DEFAULT_PORT = 8420
@@ -63,7 +64,7 @@ async def _serving(
 ) -> AsyncGenerator[tuple[str, _Server, asyncio.Task[None]]]:
     host, base_path = options.get("host", "127.0.0.1"), options.get("base_path", "")
     check_address(host, auth)
-    dashboard = create_dashboard(
+    dashboard = make_dashboard(
         app,
         auth=auth,
         allow_writes=options.get("allow_writes", False),
@@ -124,6 +125,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 dashboard,
+                http=Connection,
                 log_config=None,
                 access_log=False,
                 server_header=False,

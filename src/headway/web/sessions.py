@@ -16,8 +16,13 @@ SESSION_FOR = 12 * 3600
 """Seconds that a login lasts."""
 
 
+MAX_ENDED = 10_000
+"""Logouts that are remembered; one more ends all sessions that began before it."""
+
+
 class Sessions:
-    """Stateless: a session is the actor and the time it ends, signed.
+    """A session is the time it ends, an id and the actor, signed: every process with the same key
+    knows it. A logout is known to the process that it reached, for as long as that process lives.
 
     Cookies do not know ports, so their names carry a piece of the key: two dashboards on one
     machine do not log one another's users out.
@@ -25,22 +30,29 @@ class Sessions:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._ended: dict[str, int] = {}
+        """The ids of sessions that a logout ended, and when they would have ended without."""
+        self._all_ended_until = 0
+        """Sessions that would end by then are over."""
         mark = hashlib.sha256(b"name" + key).hexdigest()[:8]
         self.cookie = f"headway_session_{mark}"
         self.visit_cookie = f"headway_visit_{mark}"
 
     def issue(self, actor: str, *, now: float | None = None) -> str:
         ends = int((time.time() if now is None else now) + SESSION_FOR)
-        body = f"{ends}.{base64.urlsafe_b64encode(actor.encode()).decode()}"
+        id = secrets.token_urlsafe(16)
+        body = f"{ends}.{id}.{base64.urlsafe_b64encode(actor.encode()).decode()}"
         return f"{body}.{self._sign(body)}"
 
     def actor(self, cookie: str, *, now: float | None = None) -> str | None:
         """Who logged in, or None if the session has ended or was not ours."""
-        body, _, signature = cookie.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+        session = self._read(cookie)
+        if session is None:
             return None
-        ends, _, actor = body.partition(".")
-        if int(ends) < (time.time() if now is None else now):
+        ends, id, actor = session
+        if ends < (time.time() if now is None else now):
+            return None
+        if ends <= self._all_ended_until or id in self._ended:
             return None
         return base64.urlsafe_b64decode(actor).decode()
 
@@ -48,12 +60,34 @@ class Sessions:
         _set(response, request, self.cookie, self.issue(actor), SESSION_FOR)
 
     def end(self, response: Response, request: Request) -> None:
+        """End the session here, not only in the browser: a copy of the cookie is worth nothing."""
         response.delete_cookie(self.cookie, path=_path(request))
+        self.forget(request.cookies.get(self.cookie, ""))
+
+    def forget(self, cookie: str, *, now: float | None = None) -> None:
+        """End the session that this cookie stands for, if it is ours."""
+        session = self._read(cookie)
+        if session is None:
+            return
+        moment = time.time() if now is None else now
+        self._ended = {id: ends for id, ends in self._ended.items() if ends >= moment}
+        ends, id, _ = session
+        self._ended[id] = ends
+        if len(self._ended) > MAX_ENDED:
+            self._all_ended_until = int(moment) + SESSION_FOR
+            self._ended.clear()
 
     def visit(self, response: Response, request: Request, visit: str) -> None:
         """Remember the browser, so that its forms can be told from another's. Sent along when a
         link of another site is followed: a new one would make the forms in open tabs stale."""
         _set(response, request, self.visit_cookie, visit, None, samesite="lax")
+
+    def _read(self, cookie: str) -> tuple[int, str, str] | None:
+        body, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+            return None
+        ends, id, actor = body.split(".")
+        return int(ends), id, actor
 
     def _sign(self, body: str) -> str:
         return hmac.new(self._key, b"session\0" + body.encode(), hashlib.sha256).hexdigest()
@@ -86,10 +120,16 @@ def _set(
         value,
         max_age=age,
         path=_path(request),
-        secure=request.url.scheme == "https",
+        secure=_is_secure(request),
         httponly=True,
         samesite=samesite,
     )
+
+
+def _is_secure(request: Request) -> bool:
+    """Whether the browser came by TLS: by what the server or a proxy that it trusts says, or by the
+    browser's own word, which it gives with every form."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
 
 
 def _path(request: Request) -> str:

@@ -78,11 +78,12 @@ class Finding(Reading):
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
     ) -> Operation[Counted]:
         if has_text(which):
-            most = min(2 * MAX_PAGE, at_most + 1)
+            most = 2 * MAX_PAGE
             fields = {"input": 1, "last_error": 1}
             documents, last = yield from self._look(which, None, SCAN, most, now, fields)
             found = sum(_fits(which, document) for document in documents)
-            return Counted(min(found, at_most), last is None and len(documents) < most)
+            every = last is None and len(documents) < most
+            return Counted(min(found, at_most), every and found <= at_most)
         documents, last = yield from self._look(
             which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
         )

@@ -135,6 +135,15 @@ class MongoStore(Moving):
             for migration in migrations(self._names)
         ]
 
+    async def identity(self) -> tuple[object, ...]:
+        """A collection is known by the number that the server gave it when it was made."""
+        async with self._connected() as client:
+            found = await client[self._database].list_collections(filter={"name": self._names.job})
+            collections = await found.to_list()
+        if not collections:
+            raise SchemaMissing(self.name)
+        return (collections[0]["info"]["uuid"],)
+
     def migration_script(self) -> str:
         return ""
 

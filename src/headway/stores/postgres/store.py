@@ -130,6 +130,15 @@ class PostgresStore(PostgresOperations, Joining):
             for migration in self._migrations
         ]
 
+    async def identity(self) -> tuple[object, ...]:
+        """A running server is known by when it was started, to the microsecond."""
+        async with await self._connect() as connection:
+            cursor = await connection.execute(
+                "select pg_postmaster_start_time(), oid from pg_database"
+                " where datname = current_database()"
+            )
+            return *(await cursor.fetchone() or ()), self._schema
+
     def migration_script(self) -> str:
         return script(self._schema, self._migrations)
 

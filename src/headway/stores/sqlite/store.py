@@ -98,6 +98,9 @@ class SqliteStore(SqliteOperations, Joining):
     async def migration_status(self) -> list[MigrationStatus]:
         return await asyncio.to_thread(self._status)
 
+    async def identity(self) -> tuple[object, ...]:
+        return await asyncio.to_thread(self._identity)
+
     def migration_script(self) -> str:
         parts = ["begin immediate;", prelude(self._prefix)]
         for migration in self._migrations:
@@ -160,6 +163,16 @@ class SqliteStore(SqliteOperations, Joining):
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         return connection
+
+    def _identity(self) -> tuple[object, ...]:
+        """A file is known by its number on its disk, which links lead to as well; one that is not
+        there yet by where it would be."""
+        path = Path(self._path)
+        try:
+            file = path.stat()
+        except OSError:
+            return str(path.resolve()), self._prefix
+        return file.st_dev, file.st_ino, self._prefix
 
     def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
         table = f"{self._prefix}migration"

@@ -6,7 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.insight import Counted, JobAction, JobDetail, ShownState
+from headway.domain.insight import Counted, JobAction, JobDetail
+from headway.domain.lifecycle import offered_actions
 from headway.domain.reading import Page
 from headway.web.desk import desk_of
 from headway.web.rendering import page, path_here
@@ -15,17 +16,6 @@ from headway.web.searching import Search
 PAGE = 50
 COUNTED = 1_000
 """Exact enough for a list; before something is done to all of them they are counted further."""
-
-OFFERED = {
-    ShownState.BLOCKED: (JobAction.CANCEL,),
-    ShownState.SCHEDULED: (JobAction.RUN_NOW, JobAction.CANCEL),
-    ShownState.PENDING: (JobAction.CANCEL,),
-    ShownState.RUNNING: (JobAction.CANCEL,),
-    ShownState.COMPLETED: (JobAction.DELETE,),
-    ShownState.FAILED: (JobAction.RETRY, JobAction.DELETE),
-    ShownState.CANCELLED: (JobAction.DELETE,),
-}
-"""What makes sense for a job in this state."""
 
 VERBS = {
     JobAction.RETRY: "Retry",
@@ -65,7 +55,7 @@ async def show_job(request: Request) -> Response:
         request,
         "job.html",
         section="jobs",
-        offered=OFFERED[detail.shown],
+        offered=offered_actions(detail.shown),
         verbs=VERBS,
         detail=detail,
         job=detail.job,
@@ -82,7 +72,7 @@ async def show_job_head(request: Request) -> Response:
     return page(
         request,
         "job_head.html",
-        offered=OFFERED[detail.shown],
+        offered=offered_actions(detail.shown),
         verbs=VERBS,
         detail=detail,
         job=detail.job,

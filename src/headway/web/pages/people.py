@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.web.auth import Password, Token, actor_by_login
+from headway.web.auth import Password, Token
 from headway.web.desk import desk_of
 from headway.web.rendering import own_path, page, read_own_form, redirect
 
@@ -44,9 +44,8 @@ async def log_in(request: Request) -> Response:
         return redirect(request, "/")
     form = await read_own_form(request)
     wanted = own_path(form.one("next"))
-    actor = actor_by_login(auth, form.one("user"), form.one("secret"))
+    actor = await doorkeeper.compare(auth, request, form.one("user"), form.one("secret"))
     if actor is None:
-        await doorkeeper.wrong_secret()
         return page(
             request,
             "login.html",
