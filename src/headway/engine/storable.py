@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from msgspec import inspect
 
@@ -64,7 +64,7 @@ def _parts(info: inspect.Type, seen: set[int]) -> Iterator[inspect.Type]:
     yield info
     for name in info.__struct_fields__:
         value: Any = getattr(info, name)
-        several = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+        several: list[Any] = [*value] if isinstance(value, tuple) else [value]
         for each in several:
             inner: Any = each.type if isinstance(each, inspect.Field) else each
             if isinstance(inner, inspect.Type):
