@@ -246,7 +246,8 @@ class _Child:
         self.exit_code = self._process.exitcode
         if self._end != self._process.sentinel:
             os.close(self._end)
-        self._process.close()
+        with contextlib.suppress(ValueError):  # somebody else has waited for it
+            self._process.close()
         atexit.unregister(self.kill)
         self._forget(self)
         self.gone.set_result(None)
