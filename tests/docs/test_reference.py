@@ -78,3 +78,16 @@ def test_links_lead_somewhere() -> None:
 def headings(page: Path) -> set[str]:
     titles = (match["title"] for match in _HEADING.finditer(page.read_text()))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_public_error_is_raised_by_something() -> None:
+    errors = [
+        value
+        for value in vars(headway).values()
+        if isinstance(value, type) and issubclass(value, HeadwayError)
+    ]
+    bases = {base for error in errors for base in error.__mro__[1:]}
+    code = "".join(path.read_text() for path in (ROOT / "src" / "headway").rglob("*.py"))
+    for error in errors:
+        if error not in bases and error is not headway.Unrecoverable:  # that is for handlers
+            assert re.search(rf"(?<!class )\b{error.__name__}\(", code), error.__name__

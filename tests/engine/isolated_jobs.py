@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+import subprocess
 import sys
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
+from headway.domain.dedup import Dedup
 from headway.domain.errors import Unrecoverable
-from headway.domain.request import Continuation
-from headway.domain.schedule import After
+from headway.domain.request import Continuation, SequenceReference
+from headway.domain.schedule import After, At
 from headway.engine.codec import JsonCodec
 from headway.engine.context import Job
 from headway.engine.decorators import JobDecorator
@@ -67,6 +72,92 @@ def hang(path: str) -> None:
 def hang_forever(path: str) -> None:
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
+
+
+@job(isolate=True, max_attempts=1, timeout=0.001)
+def out_of_time() -> None:
+    time.sleep(60)
+
+
+def start_sleeper(path: str, *, close_fds: bool = True) -> subprocess.Popen[bytes]:
+    """A process that the handler does not wait for. Its id is in the file when it runs."""
+    sleeper = subprocess.Popen(["sleep", "600"], close_fds=close_fds)
+    Path(path).write_text(str(sleeper.pid))
+    return sleeper
+
+
+@job(isolate=True, max_attempts=1)
+def leave_a_process(path: str, how: str) -> None:
+    match how:
+        case "return":
+            start_sleeper(path)
+        case "crash":  # the sleeper has all descriptors that its parent has
+            start_sleeper(path, close_fds=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fork and crash":
+            if (pid := os.fork()) == 0:
+                time.sleep(600)
+            Path(path).write_text(str(pid))
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            start_sleeper(path)
+            time.sleep(600)
+        case _:
+            raise AssertionError(how)
+
+
+@job(isolate=True)
+def stop_a_process(path: str, fork: bool) -> int:
+    if not fork:
+        sleeper = start_sleeper(path)
+        sleeper.terminate()
+        return sleeper.wait()
+    ready, running = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.write(running, b".")
+        time.sleep(600)
+    os.read(ready, 1)
+    os.kill(pid, signal.SIGTERM)
+    return -os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@job(isolate=True, max_attempts=1)
+def say_the_unspeakable(job: Job, until: str) -> None:
+    job.progress(0.5, "half \udc80")
+    log = logging.getLogger("unspeakable")
+    log.warning("odd \udc80 %s", {1, 2} - {2}, extra={"paths": {(1, 2): Path("/")}, "many": 2**70})
+    log.warning("plain", extra={"kept": {"a": [1, None, True, 1.5]}, "path": Path("/x")})
+    while not Path(until).exists():
+        time.sleep(0.01)
+    raise LookupError("never \udc80")
+
+
+@job(isolate=True)
+def go_on_with_everything(job: Job, known: str) -> Continuation[str]:
+    first = name.request().using(
+        priority=3,
+        schedule=At(datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=2)))),
+        dedup=Dedup("key", scope="any", window=timedelta(days=1, microseconds=7)),
+    )
+    step = gather.request("x").using(
+        blockers=[first, SequenceReference(known), name.request().using(schedule=After(seconds=0))],
+        priority=-4,
+        max_attempts=None,
+        max_losses=9,
+        timeout=30.5,
+        id="01a1ddf9-eb4e-7466-a684-f7abe7b3714b",
+    )
+    return job.continue_with(step)
+
+
+@job(isolate=True)
+def gather(job: Job[*tuple[str, ...]], text: str) -> str:
+    return text + "".join(job.blockers)
+
+
+@job(isolate=True, max_attempts=1)
+def go_on_wrongly(job: Job) -> Continuation[Any]:
+    return job.continue_with(gather.request("x").using(blockers=[7]))  # type: ignore[list-item]
 
 
 @job(isolate=True)

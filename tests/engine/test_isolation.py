@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.domain.events import JobCompleted, LeaseLost
+from headway.domain.events import JobCompleted, JobDeadLettered, LeaseLost
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobState
+from headway.domain.reading import JobFilter
 from tests.engine import isolated_jobs as jobs
 from tests.engine.bench import Bench, eventually
 
@@ -60,6 +61,13 @@ async def pid_in(path: Path) -> int:
 
     await eventually(written)
     return int(read(path))
+
+
+async def gone(pid: int) -> None:
+    async def dead() -> bool:
+        return not alive(pid)
+
+    await eventually(dead)
 
 
 def children() -> list[str]:
@@ -155,6 +163,55 @@ async def test_continuing_and_rescheduling(bench: Bench) -> None:
     assert (job.state, job.attempts) == (JobState.PENDING, 0)
 
 
+async def test_a_continuation_arrives_with_all_that_was_asked_for(bench: Bench) -> None:
+    (known,) = await bench.start(jobs.name.request())
+    (job_id,) = await bench.start(jobs.go_on_with_everything.request(known))
+    await bench.drain()
+    (current,) = await bench.store.run(bench.store.current, [job_id])
+    assert current is not None
+    assert (current.type, current.output) == ("gather", '"xworldworldworld"')
+    assert current.id == "01a1ddf9-eb4e-7466-a684-f7abe7b3714b"
+    assert (current.priority, current.max_attempts, current.max_losses) == (-4, None, 9)
+    assert current.timeout == 30.5
+    (keyed,) = [
+        job
+        for job in (await bench.store.run(bench.store.find, JobFilter(types=("name",)))).jobs
+        if job.dedup_key == "key"
+    ]
+    assert (keyed.priority, keyed.origin_id) == (3, job_id)
+
+
+async def test_a_wrong_continuation_says_what_is_wrong(bench: Bench) -> None:
+    (job_id,) = await bench.start(jobs.go_on_wrongly.request())
+    await bench.drain()
+    failure = await failure_of(bench, job_id)
+    assert "a blocker of 'gather' must be a request, a sequence or a sequence's id" in str(failure)
+
+
+async def test_what_has_no_form_is_told_as_text(
+    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (job_id,) = await bench.start(jobs.say_the_unspeakable.request(str(tmp_path / "until")))
+    async with bench.working():
+
+        async def half() -> bool:
+            (progress,) = await bench.store.run(bench.store.progress, [job_id])
+            return progress is not None and progress.note == "half ?"
+
+        await eventually(half)
+        (tmp_path / "until").touch()
+        await bench.event(JobDeadLettered, job_id=job_id)
+    assert (await failure_of(bench, job_id)).message == "never ?"
+    odd, plain = (record for record in caplog.records if record.name == "unspeakable")
+    assert odd.getMessage() == "odd ? {1}"
+    assert vars(odd)["paths"] == f"{{(1, 2): {Path('/')!r}}}"
+    assert vars(odd)["many"] == str(2**70)
+    assert plain.getMessage() == "plain"
+    assert (plain.levelname, plain.funcName) == ("WARNING", "say_the_unspeakable")
+    assert vars(plain)["kept"] == {"a": [1, None, True, 1.5]}
+    assert vars(plain)["path"] == repr(Path("/x"))
+
+
 async def test_there_are_no_transactions_in_children(bench: Bench) -> None:
     (job_id,) = await bench.start(jobs.want_a_transaction.request())
     await bench.drain()
@@ -163,7 +220,7 @@ async def test_there_are_no_transactions_in_children(bench: Bench) -> None:
 
 
 SCRIPT = """
-    import asyncio, os, sys, time
+    import asyncio, os, re, subprocess, sys, time
     from pathlib import Path
     from headway.engine.codec import JsonCodec
     from headway.engine.decorators import JobDecorator
@@ -177,7 +234,11 @@ SCRIPT = """
 
     @job(isolate=True)
     def work(path: str, seconds: float) -> int:
+        sleeper = subprocess.Popen(["sleep", "600"])
+        Path(path + ".sleeper").write_text(str(sleeper.pid))
         Path(path).write_text(str(os.getpid()))
+        if seconds < 0:  # and nothing else in this process gets a turn
+            re.fullmatch(r"(a|aa)+b", "a" * 200)
         time.sleep(seconds)
         return os.getpid()
 
@@ -213,19 +274,82 @@ def test_handlers_may_be_defined_in_the_script_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
-async def test_children_die_with_their_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", ["60", "-1"], ids=["sleeping", "holding the interpreter"])
+async def test_children_and_their_processes_die_with_their_worker(
+    tmp_path: Path, seconds: str
+) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, script_in(tmp_path), tmp_path / "pid", "60"
+        sys.executable, script_in(tmp_path), tmp_path / "pid", seconds
     )
     pid = await pid_in(tmp_path / "pid")
+    sleeper = int(read(tmp_path / "pid.sleeper"))
     assert alive(pid)
+    assert alive(sleeper)
     process.kill()
     await process.wait()
+    await gone(pid)
+    await gone(sleeper)
 
-    async def dead() -> bool:
-        return not alive(pid)
 
-    await eventually(dead)
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
+async def test_children_that_time_out_while_they_start_leave_nothing(bench: Bench) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async with bench.working(concurrency=1):
+        (first,) = await bench.start(jobs.pid.request())
+        await bench.event(JobCompleted, job_id=first)
+        open_before, children_before = descriptors(), len(children())
+        late = await bench.start(*[jobs.out_of_time.request() for _ in range(10)])
+        for job_id in late:
+            await bench.event(JobDeadLettered, job_id=job_id)
+        # The child that ran the first job was killed with the first of the late ones.
+        assert descriptors() <= open_before
+        assert len(children()) <= children_before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
+@pytest.mark.parametrize("how", ["crash", "fork and crash"])
+async def test_a_childs_death_is_noticed_and_takes_its_processes_along(
+    bench: Bench, tmp_path: Path, how: str
+) -> None:
+    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), how))
+    await bench.drain()
+    assert (await failure_of(bench, job_id)).type == "ProcessDied"
+    await gone(int(read(tmp_path / "pid")))
+
+
+async def test_interrupting_a_job_ends_the_processes_that_it_started(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "hang"))
+    async with bench.working(lease_for=0.3):
+        pid = await pid_in(tmp_path / "pid")
+        assert alive(pid)
+        await bench.store.run(bench.store.cancel, [job_id])
+        await bench.event(LeaseLost, job_id=job_id)
+        await gone(pid)
+
+
+async def test_processes_that_a_job_left_behind_end_with_the_worker(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "return"))
+    async with bench.working():
+        await bench.event(JobCompleted, job_id=job_id)
+        pid = int(read(tmp_path / "pid"))
+        assert alive(pid)
+    await gone(pid)
+
+
+@pytest.mark.parametrize("fork", [False, True])
+async def test_handlers_can_stop_the_processes_that_they_start(
+    bench: Bench, tmp_path: Path, fork: bool
+) -> None:
+    (job_id,) = await bench.start(jobs.stop_a_process.request(str(tmp_path / "pid"), fork))
+    await bench.drain()
+    expected = signal.SIGTERM if fork else -signal.SIGTERM
+    assert (await bench.get(job_id)).output == str(int(expected))
 
 
 async def test_a_worker_without_isolated_jobs_starts_no_process(bench: Bench) -> None:

@@ -7,7 +7,7 @@ import functools
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import pytest
@@ -157,6 +157,7 @@ def test_bad_options_get_one_sentence(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
+        ("", "a job type must not be empty"),
         ("-", "job type '-' is not allowed"),
         ("a" * 201, "a job type has at most 200 characters"),
         ("a\0", "is not allowed"),
@@ -385,6 +386,9 @@ def test_signatures_that_cannot_be_stored_by_name_are_refused(app: Headway):
         yield 1
 
     async def late(order: int, job: Job) -> None: ...
+    async def by_name(*, job: Job) -> None: ...
+    async def jobs(*jobs: Job) -> None: ...
+    async def any_jobs(**jobs: Job) -> None: ...
     async def unknown(order: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
     async def unions(order: Order | Other) -> None: ...
     async def order_of_blockers(job: Job[*tuple[int, ...], str]) -> None: ...
@@ -398,11 +402,91 @@ def test_signatures_that_cannot_be_stored_by_name_are_refused(app: Headway):
     )
     assert "is a generator; a handler returns its one result" in refused(app, generator)
     assert refused(app, late).endswith("must take its Job first, not as 'job'")
+    for function, name in ((by_name, "job"), (jobs, "jobs"), (any_jobs, "jobs")):
+        assert refused(app, function).endswith(
+            f"takes its Job as {name!r}, which cannot be given by place; write `job: Job` first"
+        )
     assert "name 'Missing' is not defined; import the name at run time" in refused(app, unknown)
     assert "parameter 'order' of job type 'unions' cannot be stored as JSON" in refused(app, unions)
     assert "must be the last type of its Job" in refused(app, order_of_blockers)
     assert "a job type is made from a function, not from 3" in refused(app, 3)
     assert "not from functools.partial" in refused(app, functools.partial(starred))
+
+
+class Shop:
+    def charge(self, order_id: int) -> None: ...
+
+    @classmethod
+    def refund(cls, order_id: int) -> None: ...
+
+    @staticmethod
+    async def ship(order_id: int) -> str:
+        return f"shipped {order_id}"
+
+
+def test_methods_have_no_object_to_be_called_on(app: Headway):
+    advice = "which a worker has no object to call on; use a function or a static method"
+    assert refused(app, Shop.charge) == f"the handler Shop.charge is a method, {advice}"
+    for method in (vars(Shop)["refund"], vars(Shop)["refund"].__func__):
+        assert refused(app, method) == f"the handler Shop.refund is a method, {advice}"
+    implement: Any = app.implement(declare("charge", input=int))
+    for method in (Shop.charge, vars(Shop)["refund"]):
+        with pytest.raises(ConfigurationError, match=advice):
+            implement(method)
+
+
+def test_a_static_method_is_a_function(app: Headway):
+    class Depot:
+        @app.job
+        @staticmethod
+        async def load(order_id: int) -> str:
+            return f"loaded {order_id}"
+
+        @staticmethod
+        @app.job
+        async def send(order_id: int) -> str:
+            return f"sent {order_id}"
+
+    ship: Any = app.job(vars(Shop)["ship"])
+    for made, name in ((ship, "ship"), (Depot.load, "load"), (Depot.send, "send")):
+        assert made.request(7).input == '{"order_id":7}'
+        handler = handler_of(app, name)
+        assert handler.mode is Mode.LOOP
+        assert asyncio.run(handler.function(7)) == asyncio.run(made(7))
+    refund = declare("refund", input=int, output=str)
+    app.implement(refund)(vars(Shop)["ship"])
+    assert asyncio.run(handler_of(app, "refund").function(7)) == "shipped 7"
+
+
+def test_a_method_of_an_object_is_called_on_it(app: Headway):
+    class Till:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def charge(self, cents: int) -> str:
+            return f"{self.name} {cents}"
+
+    charge: Any = app.job(Till("east").charge)
+    assert charge.request(5).input == '{"cents":5}'
+    assert handler_of(app, "charge").function(5) == "east 5"
+
+
+def test_what_implements_a_declared_type_takes_its_input_by_place(app: Headway):
+    refund = declare("refund", input=Order)
+
+    async def by_name(*, order: Order) -> None: ...
+
+    implement: Any = app.implement(refund)
+    with pytest.raises(ConfigurationError, match="must take 'order' by place to implement"):
+        implement(by_name)
+
+
+def test_a_retry_policy_is_one(app: Headway):
+    async def charge() -> None: ...
+
+    for policy in (3, 0, Fixed):
+        with pytest.raises(ConfigurationError, match=r"use Backoff\(\), Fixed\(\) or an object"):
+            app.job(retry=cast("Any", policy))(charge)
 
 
 def test_isolated_and_atomic_exclude_each_other(app: Headway):

@@ -162,6 +162,8 @@ def test_deduplication_is_handed_on():
     (job,) = plan_start([charge.request(1).using(dedup=dedup)]).jobs
     assert (job.dedup_key, job.dedup_any, job.dedup_window) == ("k", True, 3600.0)
     assert job.dedup_except == str(UUID(int=9))
+    nobody = Dedup("k", but_not="")
+    assert refused(charge.request(1).using(dedup=nobody)) == "an id must be a UUID; '' is not one"
     with pytest.raises(InvalidOption, match="give either dedup or idempotency_key, not both"):
         charge.request(1).using(dedup=dedup, idempotency_key="k")
     with pytest.raises(InvalidOption, match="a continuation cannot be deduplicated"):

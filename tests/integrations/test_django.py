@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,84 @@ def test_by_djangos_own_runner(
     ran = re.search(r"Ran (\d+) tests", done.stderr)
     assert ran is not None, done.stderr
     assert int(ran[1]) >= 25, done.stderr  # some are for one version of Django only
+
+
+DEPOT = {
+    "settings.py": """
+        from importlib.util import find_spec
+
+        FRAMEWORK = "django.tasks" if find_spec("django.tasks") else "django_tasks"
+        USE_TZ = True
+        INSTALLED_APPS = ["headway.django", "depot"]
+        DATABASES = {
+            "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "depot.sqlite3"},
+        }
+        TASKS = {
+            "default": {"BACKEND": "depot.backend.Backend", "QUEUES": []},
+            "other": {"BACKEND": f"{FRAMEWORK}.backends.dummy.DummyBackend"},
+        }
+    """,
+    "backend.py": """
+        from headway.django.tasks import HeadwayBackend
+
+        class Backend(HeadwayBackend):
+            pass
+    """,
+    "tasks.py": """
+        try:
+            from django.tasks import task
+        except ImportError:
+            from django_tasks import task
+
+        @task(queue_name="heavy")
+        def load(crate: int) -> int:
+            return crate
+    """,
+    "enqueue.py": """
+        import django
+
+        django.setup()
+        from depot.tasks import load
+
+        load.enqueue(1)
+        load.using(queue_name="made-up").enqueue(2)
+    """,
+    "__init__.py": "",
+}
+
+
+def test_a_worker_serves_the_queues_that_tasks_name_where_any_is_allowed(tmp_path: Path) -> None:
+    package = tmp_path / "depot"
+    package.mkdir()
+    for name, text in DEPOT.items():
+        (package / name).write_text(textwrap.dedent(text))
+    env = environment(DJANGO_SETTINGS_MODULE="depot.settings")
+    env["PYTHONPATH"] += f":{tmp_path}"
+
+    def python(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def waiting() -> list[str]:
+        listed = python("-m", "django", "headway", "jobs", "list", "state:pending", "--json")
+        return re.findall(r'"queue": ?"([^"]+)"', listed)
+
+    python("-m", "django", "migrate", "-v", "0")
+    python("-m", "depot.enqueue")
+    assert sorted(waiting()) == ["heavy", "made-up"]
+    python("-m", "django", "headway", "worker", "--drain")
+    assert waiting() == ["made-up"], "no task that the worker can find names it"
+    python("-m", "django", "headway", "worker", "--drain", "--queues", "made-up")
+    assert waiting() == []
 
 
 @pytest.mark.slow

@@ -5,19 +5,31 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    TypedDict,
+    TypeVar,
+)
 
 import attrs
 import msgspec
 import pydantic
 import pytest
 
-from headway import ConfigurationError, Headway, InvalidPayload
+from headway import ConfigurationError, Headway, InvalidPayload, Job, declare
+
+T = TypeVar("T")
 
 
 class Colour(enum.Enum):
@@ -203,12 +215,108 @@ class Connection:
     """Something that cannot be stored."""
 
 
-def test_a_type_that_cannot_be_stored_is_refused_where_it_is_declared() -> None:
-    app = Headway("memory://")
-    with pytest.raises(ConfigurationError, match="parameter 'to' of job type 'send'"):
+@dataclass
+class Node:
+    name: str
+    parts: list[Node] = field(default_factory=list["Node"])
 
-        @app.job
-        async def send(to: frozenset[Connection | Point]) -> None: ...
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+
+
+@dataclass
+class Unfinished:
+    part: NotDefinedAnywhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class Route(TypedDict):
+    file: Path
+
+
+class Stop(NamedTuple):
+    arrived: Callable[[], None]
+
+
+class Label(str):
+    """Text that would come back as plain text."""
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a class": (Connection, r"test_payloads\.Connection has no form in JSON; use text, numbers"),
+    "complex": (complex, "complex has no form in JSON"),
+    "Path": (Path, r"pathlib\.(_local\.)?Path has no form"),
+    "Callable": (Callable, "Callable has no form"),
+    "Callable with types": (Callable[[int], str], "Callable has no form"),
+    "Iterable": (Iterable[int], "Iterable has no form"),
+    "a subclass of str": (Label, "Label has no form"),
+    "a list": (list[complex], "complex has no form"),
+    "a tuple": (tuple[int, complex], "complex has no form"),
+    "a set": (set[complex], "complex has no form"),
+    "values of a dict": (dict[str, Path], "Path has no form"),
+    "keys of a dict": (dict[tuple[int, int], str], "the keys of a dict in JSON are text; use str"),
+    "optional": (complex | None, "complex has no form"),
+    "a union": (frozenset[Connection | Point], "unions"),
+    "annotated": (Annotated[complex, "a number"], "complex has no form"),
+    "a new type": (NewType("Point", complex), "complex has no form"),
+    "in a typed dict": (Route, "Path has no form"),
+    "in a named tuple": (list[Stop], "Callable has no form"),
+    "in a generic dataclass": (Box[Path], "Path has no form"),
+    "in an attrs class": (attrs.make_class("C", {"file": attrs.field(type=Path)}), "Path has no"),
+    "in a struct": (msgspec.defstruct("S", [("file", Path)]), "Path has no form"),
+    "a name nobody knows": (Unfinished, "name 'NotDefinedAnywhere' is not defined"),
+    "Ext": (msgspec.msgpack.Ext, "use bytes"),
+}
+ACCEPTED: dict[str, Any] = {
+    "anything": Any,
+    "object": object,
+    "a type variable": T,
+    "itself": Node,
+    "generic": Box[int],
+    "generic, of anything": Box,
+    "optional model": Customer | None,
+    "models": dict[str, list[Customer]],
+    "union": int | str | list[int] | None,
+    "literal": Literal["a", "b"],
+    "new type": NewType("Cents", int),
+    "constrained": Annotated[int, msgspec.Meta(ge=1)],
+    "sequence": Sequence[int],
+    "mapping": Mapping[uuid.UUID, int],
+    "keys by enum": dict[Colour, float],
+    "keys of two kinds": dict[str | None, int],
+    "raw": msgspec.Raw,
+}
+
+
+def function_of(input: Any, output: Any, job: Any = Job) -> Any:
+    async def send(job: Any, to: Any) -> Any: ...
+
+    send.__annotations__ = {"job": job, "to": input, "return": output}
+    return send
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_type_that_cannot_be_stored_is_refused_where_it_is_declared(kind: str) -> None:
+    app, (type_, problem) = Headway("memory://"), REFUSED[kind]
+    for function, what in (
+        (function_of(type_, None), "parameter 'to' of job type 'send'"),
+        (function_of(int, type_), "the output of job type 'send'"),
+        (function_of(int, None, Job[type_]), "the result of a blocker of 'send'"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"{what} cannot be stored as JSON.*{problem}"):
+            app.job(function)
+    for given in ({"input": type_}, {"output": type_}):
+        with pytest.raises(ConfigurationError, match=f"put of job type 'send' cannot.*{problem}"):
+            declare("send", **given)
+    assert list(app.registry) == []
+
+
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_a_type_that_can_be_stored_is_not_refused(kind: str) -> None:
+    app, type_ = Headway("memory://"), ACCEPTED[kind]
+    app.job(function_of(type_, type_, Job[type_]))
+    declare("other", input=type_, output=type_)
 
 
 async def test_a_value_of_another_type_is_refused_where_it_is_started() -> None:

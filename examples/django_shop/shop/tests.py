@@ -36,9 +36,6 @@ class Enqueueing(TestCase):
 class Working(TransactionTestCase):
     """With real commits, so that a worker sees what was started."""
 
-    def tearDown(self) -> None:
-        app.sync.delete_sequences([job.root_id for job in app.sync.list().jobs], cascade=True)
-
     def test_the_payment_is_made_and_the_receipt_mailed(self) -> None:
         answer = self.client.post("/orders", {"cents": 1999}, content_type="application/json")
         call_command("headway", "worker", "--drain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -67,6 +68,8 @@ async def _work(
 
 
 def _stop_on_signals(worker: Worker) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread hears signals, and what they do is for the program to say
     loop = asyncio.get_running_loop()
     asked = False
 

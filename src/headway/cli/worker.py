@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import click
@@ -62,6 +63,11 @@ def worker(
     SIGTERM or Ctrl-C stops claiming, lets running jobs finish within the grace time and gives the
     rest back; a second one stops at once.
     """
+    if processes > 1 and threading.current_thread() is not threading.main_thread():
+        raise click.UsageError(
+            "--processes needs the main thread, which hears the signals that stop them; "
+            "leave it out, or start several workers"
+        )
     if processes > 1:
         raise SystemExit(supervise(processes))
     raise SystemExit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +75,11 @@ class _Postgres:
     def drop(self, connection: Any) -> list[str]:
         return [f'drop schema "{self.schema}" cascade']
 
+    def existing(self, connection: Any) -> list[str]:
+        with connection.cursor() as cursor:
+            cursor.execute("select tablename from pg_tables where schemaname = %s", [self.schema])
+            return [f'"{self.schema}".{name}' for (name,) in cursor.fetchall()]
+
 
 @dataclass(frozen=True)
 class _Sqlite:
@@ -105,8 +111,23 @@ class _Sqlite:
         )
 
     def drop(self, connection: Any) -> list[str]:
+        ours = {*_created(self.steps), self.migration}
+        return [f"drop table {name}" for name in self.existing(connection) if name in ours]
+
+    def existing(self, connection: Any) -> list[str]:
         names: list[str] = connection.introspection.table_names()
-        return [f'drop table "{name}"' for name in names if name.startswith(self.prefix)]
+        return names
+
+
+def emptying(connection: Any) -> list[str]:
+    """Statements that remove all jobs, and all else that Headway keeps of them."""
+    tables = _tables(connection.vendor)
+    ours = _created(tables.steps)
+    return [f"delete from {name}" for name in tables.existing(connection) if name in ours]
+
+
+def _created(steps: Sequence[Migration]) -> set[str]:
+    return {name for step in steps for name in re.findall(r"create table (\S+) \(", step.sql)}
 
 
 def _tables(vendor: str) -> _Postgres | _Sqlite:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from headway.django import app
-from headway.django.framework import framework
+from headway.django.framework import framework, named_by_tasks
 from headway.domain.errors import HeadwayError, InvalidRequest
 from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
@@ -49,11 +49,12 @@ _STATUS = {
 }
 
 
-class _Input(msgspec.Struct):
+class _Input(msgspec.Struct, omit_defaults=True):
     task: str
     args: list[Any]
     kwargs: dict[str, Any]
     backend: str
+    run_after: datetime | None = None
 
 
 @app.job(name="django.task")
@@ -87,6 +88,10 @@ class HeadwayBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
 
+    def validate_task(self, task: Any) -> None:
+        super().validate_task(task)
+        named_by_tasks.add(task.queue_name)
+
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self.validate_task(task)
         options = {**self.options, "queue": task.queue_name, "priority": task.priority}
@@ -97,6 +102,7 @@ class HeadwayBackend(BaseTaskBackend):
             _base.normalize_json(list(args)),
             _base.normalize_json(dict(kwargs)),
             self.alias,
+            task.run_after,
         )
         try:
             started = app.sync.start(run_task.request(given), **options)
@@ -121,7 +127,10 @@ def _result(job: JobRecord, given: _Input, task: Any = None) -> Any:
     """What the framework calls a result: all that is known of a task."""
     if task is None:
         task = import_string(given.task).using(
-            priority=job.priority, queue_name=job.queue, backend=given.backend
+            priority=job.priority,
+            queue_name=job.queue,
+            run_after=given.run_after,
+            backend=given.backend,
         )
     past: list[AttemptRecord] = []
     if job.attempts or job.losses or job.lease_version > 1:

@@ -8,10 +8,6 @@
     │   ├── UnknownJobType        no such job type is registered here
     │   └── DuplicateJob          the id given is taken
     ├── ConfigurationError        the app is put together wrongly (DSN, extras, registration)
-    ├── LeaseError                a change was refused because the caller does not hold the job
-    │   ├── JobNotRunning
-    │   ├── LeaseExpired
-    │   └── LeaseMismatch
     ├── JobNotFound
     ├── WrongState                the job is not in a state that allows this
     ├── SequencesNeeded           other sequences wait for what is to be deleted
@@ -82,28 +78,6 @@ class DuplicateJob(InvalidRequest):
 
 class ConfigurationError(HeadwayError):
     """The app is put together wrongly."""
-
-
-class LeaseError(HeadwayError):
-    """A change was refused because the caller does not hold the job; nothing was changed."""
-
-    reason = "the lease is not valid"
-
-    def __init__(self, job_id: str) -> None:
-        self.job_id = job_id
-        super().__init__(f"job {job_id}: {self.reason}")
-
-
-class JobNotRunning(LeaseError):
-    reason = "it is not running, so there is nothing to acknowledge, retry, fail or extend"
-
-
-class LeaseExpired(LeaseError):
-    reason = "the lease has expired and another worker may have taken the job over"
-
-
-class LeaseMismatch(LeaseError):
-    reason = "another worker holds the lease"
 
 
 class JobNotFound(HeadwayError):

@@ -7,13 +7,6 @@ from datetime import datetime
 
 import msgspec
 
-from headway.domain.errors import (
-    HeadwayError,
-    JobNotFound,
-    JobNotRunning,
-    LeaseExpired,
-    LeaseMismatch,
-)
 from headway.domain.times import check_seconds
 
 
@@ -53,20 +46,6 @@ class Verdict(enum.Enum):
     @property
     def ok(self) -> bool:
         return self is Verdict.APPLIED or self is Verdict.ALREADY
-
-    def error(self, job_id: str) -> HeadwayError | None:
-        """The error that a caller should see, or None if the change took."""
-        match self:
-            case Verdict.APPLIED | Verdict.ALREADY:
-                return None
-            case Verdict.NOT_FOUND:
-                return JobNotFound(job_id)
-            case Verdict.NOT_RUNNING | Verdict.WRONG_STATE:
-                return JobNotRunning(job_id)
-            case Verdict.EXPIRED:
-                return LeaseExpired(job_id)
-            case Verdict.MISMATCH | Verdict.HELD:
-                return LeaseMismatch(job_id)
 
 
 def check_lease_for(seconds: float) -> float:

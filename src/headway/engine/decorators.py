@@ -31,7 +31,7 @@ from headway.engine.jobtype import (
     result_coders,
 )
 from headway.engine.registry import Registry
-from headway.engine.signature import Signature, read_signature
+from headway.engine.signature import Signature, handler_function, read_signature
 from headway.ports.codec import Codec
 
 P = ParamSpec("P")
@@ -49,18 +49,15 @@ class _Decorator:
 
     def _decorate(
         self,
-        function: Callable[..., Any],
+        given: Any,
         plain: Callable[..., StepType[..., Any]],
         contextual: Callable[..., StepType[..., Any, *tuple[Any, ...]]],
         names: Mapping[str, Any],
     ) -> Any:
-        if not inspect.isroutine(function):
-            raise ConfigurationError(
-                f"a job type is made from a function, not from {function!r}; "
-                "options are given by name"
-            )
+        function = handler_function(given)
         options = dict(self._options)
-        name = check_name("job type", options.pop("name", None) or function.__name__)
+        name = options.pop("name", None)
+        name = check_name("job type", function.__name__ if name is None else name)
         signature = read_signature(function, names)
         definition = define(
             name,
@@ -215,8 +212,9 @@ class Implementation(Generic[P, R, *Bs]):
     ) -> Callable[Concatenate[Job[*Bs], P], R | Continuation[R]]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
+    def __call__(self, given: Any, /) -> Any:
         definition = self._type.definition
+        function = handler_function(given)
         signature = read_signature(function, _names_of_caller())
         expected, found = definition.arguments.count, len(signature.parameters)
         if found != expected:
@@ -224,9 +222,15 @@ class Implementation(Generic[P, R, *Bs]):
                 f"{_place(function)} must take {expected} arguments besides the Job to implement "
                 f"{definition.name!r}; it takes {found}"
             )
+        for parameter in signature.parameters:
+            if parameter.keyword_only:
+                raise ConfigurationError(
+                    f"{_place(function)} must take {parameter.name!r} by place to implement "
+                    f"{definition.name!r}; remove the `*` before it"
+                )
         handler = _handler(definition, function, signature, self._codec)
         self._registry.add(self._type, handler)
-        return function
+        return given
 
 
 def _handler(

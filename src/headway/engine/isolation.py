@@ -1,7 +1,8 @@
 """Handlers in processes of their own, for work that holds the interpreter or must be stoppable.
 
-Children are started when needed, run one job at a time and are used again. One whose job is
-interrupted is killed, whatever it does at that moment, and so are all when this process dies.
+Children are started when needed, run one job at a time and are used again. Each leads a process
+group. One whose job is interrupted is killed with its group, whatever it does at that moment, and
+so are all when this process ends or dies.
 """
 
 from __future__ import annotations
@@ -12,28 +13,40 @@ import contextlib
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import socket
-import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing import spawn
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from headway.domain.failure import Failure
 from headway.domain.request import Continuation
-from headway.engine import isolation_child
+from headway.engine import isolation_child, isolation_guard
 from headway.engine.context import RescheduleAsked
 from headway.engine.execution import Execution
 from headway.engine.failing import HandlerFailed
 from headway.engine.handler import Handler
-from headway.engine.isolation_child import Continued, Order, Raised, Reply, Rescheduled, Returned
-from headway.engine.isolation_logs import Logged, log_here
-from headway.engine.isolation_progress import Told, hear_progress
-
-CLOSING = 2.0
-"""Seconds that an idle child has for ending by itself."""
-
-_length = struct.Struct("!I")
+from headway.engine.isolation_logs import log_here
+from headway.engine.isolation_messages import (
+    Continued,
+    Logged,
+    Order,
+    Outcome,
+    Raised,
+    Rescheduled,
+    Returned,
+    Told,
+    decode_message,
+    encode,
+    framed,
+    length,
+    received_schedule,
+    received_step,
+)
+from headway.engine.isolation_progress import hear_progress
 
 
 class EncodedOutput:
@@ -51,6 +64,7 @@ class Isolation:
     def __init__(self) -> None:
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
+        self._guard: _Guard | None = None
 
     async def run(self, execution: Execution, handler: Handler) -> Any:
         """Run a handler and return what it returned. Cancelling this kills the child."""
@@ -59,7 +73,6 @@ class Isolation:
                 Failure("ConfigurationError", "an isolated handler must be a module's function"),
                 recoverable=False,
             )
-        child = await self._get()
         order = Order(
             handler.reference,
             execution.claimed,
@@ -68,95 +81,115 @@ class Isolation:
             execution.trace_id,
             logging.getLogger().getEffectiveLevel(),
         )
+        child = self._get()
         try:
-            reply = await child.perform(order, execution)
+            outcome = await child.perform(order, execution)
         except (EOFError, OSError) as error:
             await self._bury(child)
-            raise HandlerFailed(_death(child.process.exitcode)) from error
+            raise HandlerFailed(_death(child.exit_code)) from error
         except BaseException:
             await self._bury(child)
             raise
         self._idle.append(child)
-        match reply:
+        match outcome:
             case Returned():
-                return EncodedOutput(reply.output)
+                return EncodedOutput(outcome.output)
             case Continued():
-                return Continuation(reply.step)
+                return Continuation(received_step(outcome.step))
             case Rescheduled():
-                raise RescheduleAsked(reply.schedule)
+                raise RescheduleAsked(received_schedule(outcome.schedule))
             case Raised():
-                raise HandlerFailed(reply.failure, recoverable=reply.recoverable)
+                raise HandlerFailed(outcome.failure, recoverable=outcome.recoverable)
 
     async def close(self) -> None:
-        for child in self._idle:
-            child.dismiss()
-        for child in list(self._children):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSING if child in self._idle else 0):
-                    await asyncio.shield(child.gone)
+        for child in [*self._idle, *self._children]:
             await self._bury(child)
         self._idle.clear()
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
 
-    async def _get(self) -> _Child:
+    def _get(self) -> _Child:
         while self._idle:
             child = self._idle.pop()
             if not child.gone.done():
                 return child
-            await self._bury(child)
-        child = _Child()
+            child.disconnect()
+        if self._guard is None and os.name == "posix" and not getattr(sys, "frozen", False):
+            self._guard = _Guard()
+        child = _Child(self._guard, self._children.discard)
         self._children.add(child)
-        atexit.register(child.kill)  # before multiprocessing waits for it without end
-        await child.connect()
         return child
 
     async def _bury(self, child: _Child) -> None:
-        """Make sure that it is dead, and let go of what is left of it."""
+        """Nothing is left of it, even if this is cancelled while it waits for the end."""
         child.kill()
+        child.disconnect()
         await asyncio.shield(child.gone)
-        child.let_go()
-        atexit.unregister(child.kill)
-        self._children.discard(child)
+
+
+class _Guard:
+    """The process that kills children when this one can no longer do it."""
+
+    def __init__(self) -> None:
+        # A session of its own: Ctrl-C in a terminal is not for it.
+        self._process = subprocess.Popen(
+            [spawn.get_executable(), "-I", "-S", isolation_guard.__file__, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def tell(self, what: str) -> None:
+        with contextlib.suppress(OSError):  # somebody has killed it: children end by themselves
+            if self._process.stdin is not None:
+                os.write(self._process.stdin.fileno(), what.encode())
+
+    def close(self) -> None:
+        self._process.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
 
 
 class _Child:
-    """One process, and the connection to it."""
+    """One process with its group, and the connection to it."""
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
+    def __init__(self, guard: _Guard | None, forget: Callable[[_Child], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._guard = guard
+        self._forget = forget
         self._socket, theirs = socket.socketpair()
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self.gone: asyncio.Future[None] = loop.create_future()
-        context = multiprocessing.get_context("spawn")
-        self.process: BaseProcess = context.Process(
-            target=isolation_child.main, args=(theirs, os.getpid()), name="headway-isolated"
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self.exit_code: int | None = None
+        self._parent = os.getpid()
+        self._process: BaseProcess = multiprocessing.get_context("spawn").Process(
+            target=isolation_child.main, args=(theirs,), name="headway-isolated"
         )
         try:
-            # On the loop's own thread: Linux kills the child when the thread that began it ends.
-            self.process.start()
+            self._process.start()
         except BaseException:
             self._socket.close()
             raise
         finally:
             theirs.close()
-        loop.add_reader(self.process.sentinel, self._notice)
+        self._pid = self._process.pid or 0
+        if guard is not None:
+            guard.tell(f"+{self._pid}\n")
+        atexit.register(self.kill)  # before multiprocessing waits for it without end
+        self._end = _end_of(self._process)
+        self._loop.add_reader(self._end, self._notice)
 
-    async def connect(self) -> None:
-        self._socket.setblocking(False)
-        if self._socket.family == socket.AF_UNIX:
-            opened = asyncio.open_unix_connection(sock=self._socket)
-        else:
-            opened = asyncio.open_connection(sock=self._socket)
-        self._reader, self._writer = await opened
-
-    async def perform(self, order: Order, execution: Execution) -> Reply:
+    async def perform(self, order: Order, execution: Execution) -> Outcome:
         """Raises EOFError or OSError if the process dies over it."""
-        if self._reader is None or self._writer is None:
-            raise EOFError
-        text = pickle.dumps(order)
-        self._writer.write(_length.pack(len(text)) + text)
+        if self._streams is None:
+            self._streams = await self._connect()
+        reader, writer = self._streams
+        writer.write(framed(encode(order)))
         # Its own children may hold on to the connection when it is gone: do not rely on its end.
-        answer = asyncio.ensure_future(self._answer(self._reader, execution))
+        answer = asyncio.ensure_future(self._answer(reader, execution))
         try:
             ends: set[asyncio.Future[Any]] = {answer, self.gone}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -170,37 +203,63 @@ class _Child:
         finally:
             answer.cancel()
 
-    async def _answer(self, reader: asyncio.StreamReader, execution: Execution) -> Reply:
-        while True:
-            (length,) = _length.unpack(await reader.readexactly(_length.size))
-            reply: Reply | Logged | Told = pickle.loads(await reader.readexactly(length))
-            if isinstance(reply, Logged):
-                log_here(reply)
-            elif isinstance(reply, Told):
-                hear_progress(reply, execution)
-            else:
-                return reply
-
-    def dismiss(self) -> None:
-        """An idle child ends when its connection does."""
-        if self._writer is not None:
-            self._writer.close()
-
     def kill(self) -> None:
-        if self.process.is_alive():
-            self.process.kill()
+        """The process and its group; a child that has only begun leads none yet."""
+        if self.gone.done() or os.getpid() != self._parent:  # a fork of the worker ends
+            return
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+                return
+        self._process.kill()
 
-    def let_go(self) -> None:
-        """After its death."""
-        self.dismiss()
+    def disconnect(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
         self._socket.close()
-        self.process.join()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self._socket.setblocking(False)
+        if self._socket.family == socket.AF_UNIX:
+            return await asyncio.open_unix_connection(sock=self._socket)
+        return await asyncio.open_connection(sock=self._socket)
+
+    async def _answer(self, reader: asyncio.StreamReader, execution: Execution) -> Outcome:
+        while True:
+            (size,) = length.unpack(await reader.readexactly(length.size))
+            message = decode_message(await reader.readexactly(size))
+            if isinstance(message, Logged):
+                log_here(message)
+            elif isinstance(message, Told):
+                hear_progress(message, execution)
+            else:
+                return message
 
     def _notice(self) -> None:
-        asyncio.get_running_loop().remove_reader(self.process.sentinel)
-        self.process.join()
-        if not self.gone.done():
-            self.gone.set_result(None)
+        """It has ended: let go of it, and of what it has started. Its number is not free for
+        another process before it is waited for."""
+        self._loop.remove_reader(self._end)
+        self.kill()
+        if self._guard is not None:
+            self._guard.tell(f"-{self._pid}\n")
+        self._process.join()
+        self.exit_code = self._process.exitcode
+        if self._end != self._process.sentinel:
+            os.close(self._end)
+        with contextlib.suppress(ValueError):  # somebody else has waited for it
+            self._process.close()
+        atexit.unregister(self.kill)
+        self._forget(self)
+        self.gone.set_result(None)
+
+
+def _end_of(process: BaseProcess) -> int:
+    """What becomes readable when the process ends: on Linux even while processes that it has
+    started hold on to all that it had."""
+    try:
+        return os.pidfd_open(process.pid or 0)
+    except (AttributeError, OSError):
+        return process.sentinel
 
 
 def _death(code: int | None) -> Failure:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import pickle
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-
-class Logged(msgspec.Struct, frozen=True):
-    record: logging.LogRecord
+from headway.engine.isolation_messages import Logged, Message, encodable, encode
 
 
 class Forwarding(logging.Handler):
     """In the child: sends records instead of writing them, unless the user's code set up logging of
     its own there. Never raises."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[Message], None]) -> None:
         super().__init__()
         self._send = send
 
@@ -39,30 +36,41 @@ class Forwarding(logging.Handler):
             self.handleError(record)
 
 
-def _packed(record: logging.LogRecord) -> bytes:
-    """With everything made into text that might not survive the journey."""
-    record = copy.copy(record)
-    record.msg = record.getMessage()
-    record.args = None
+def _packed(record: logging.LogRecord) -> Logged:
+    """With plain values only; what is none is described by a text."""
+    fields = {**record.__dict__, "msg": record.getMessage(), "args": None, "exc_info": None}
     if record.exc_info and not record.exc_text:
-        record.exc_text = logging.Formatter().formatException(record.exc_info)
-    record.exc_info = None
+        fields["exc_text"] = logging.Formatter().formatException(record.exc_info)
     try:
-        return pickle.dumps(Logged(record))
+        return Logged(_plain(fields))
     except Exception:
-        plain = logging.makeLogRecord(
-            {
-                name: value
-                for name, value in record.__dict__.items()
-                if value is None or isinstance(value, str | int | float)
-            }
-        )
-        return pickle.dumps(Logged(plain))
+        return Logged({name: _plain_or_text(value) for name, value in fields.items()})
+
+
+def _plain(value: Any) -> Any:
+    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_described)
+    encode(plain)
+    return plain
+
+
+def _plain_or_text(value: Any) -> Any:
+    try:
+        return _plain(value)
+    except Exception:
+        return encodable(value if isinstance(value, str) else repr(value))
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, str):  # of a subclass
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else repr(value)
 
 
 def log_here(logged: Logged) -> None:
     """In the worker."""
-    record = logged.record
+    record = logging.makeLogRecord(logged.fields)
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):
         logger.handle(record)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import threading
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from headway.engine.execution import Execution
+from headway.engine.isolation_messages import Message, Told, encodable
 
 EVERY = 0.3
 """Seconds between looks: however often a handler speaks, this is how often it is heard."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    job_id: str
-    progress: tuple[float, str]
-
-
 class Telling:
     """In the child: a thread that sends what has changed while a handler runs."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
         self._execution: Execution | None = None
         self._thread: threading.Thread | None = None
@@ -46,7 +39,8 @@ class Telling:
                     continue
                 if execution.progress is not told:
                     told = execution.progress
-                    self._send(pickle.dumps(Told(execution.claimed.id, told)))
+                    fraction, note = told
+                    self._send(Told(execution.claimed.id, (fraction, encodable(note))))
 
 
 def hear_progress(told: Told, execution: Execution) -> None:

@@ -224,7 +224,7 @@ def define(
     options: dict[str, Any],
 ) -> Definition:
     """Put a job type together; `options` are those of TypeOptions except the name."""
-    retry: RetryPolicy = options.pop("retry", None) or Backoff()
+    retry: RetryPolicy | None = options.pop("retry", None)
     isolate: bool = options.pop("isolate", False)
     atomic: bool = options.pop("atomic", False)
     retention = options.pop("retention", None)
@@ -232,6 +232,13 @@ def define(
         raise ConfigurationError(
             f"job type {name!r} cannot be both isolated and atomic: an isolated handler runs in a "
             "process of its own and cannot share a transaction"
+        )
+    if retry is None:
+        retry = Backoff()
+    elif isinstance(retry, type) or not callable(getattr(retry, "delay", None)):
+        raise ConfigurationError(
+            f"the retry of job type {name!r} is not a policy: {retry!r}; use Backoff(), Fixed() or "
+            "an object with a method `delay`"
         )
     encode, decode = result_coders(result, f"the output of job type {name!r}", codec)
     return Definition(

@@ -168,7 +168,7 @@ def _new_job(
         dedup_key=None if dedup is None else dedup.key,
         dedup_any=dedup is not None and dedup.scope == "any",
         dedup_window=None if window is None else window.total_seconds(),
-        dedup_except=None if dedup is None or not dedup.but_not else check_id(dedup.but_not),
+        dedup_except=None if dedup is None or dedup.but_not is None else check_id(dedup.but_not),
         only_for=only_for,
         trace=trace,
     )

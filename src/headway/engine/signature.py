@@ -20,6 +20,8 @@ _REFUSED = {
     "stored by name, so remove the `/`",
 }
 
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -53,6 +55,22 @@ class Signature:
         return None if self.any_number else len(self.blockers)
 
 
+def handler_function(given: Any) -> Callable[..., Any]:
+    """The function that a worker will call, if `given` is one, or a static method."""
+    if isinstance(given, staticmethod):
+        given = given.__func__
+    if isinstance(given, classmethod) or _is_method(given):
+        raise ConfigurationError(
+            f"the handler {given.__qualname__} is a method, which a worker has no object to call "
+            "on; use a function or a static method"
+        )
+    if not inspect.isroutine(given):
+        raise ConfigurationError(
+            f"a job type is made from a function, not from {given!r}; options are given by name"
+        )
+    return given
+
+
 def read_signature(function: Callable[..., Any], names: Mapping[str, Any]) -> Signature:
     """`names` are the local names that annotations may use besides the module's."""
     where = f"the handler {function.__qualname__}"
@@ -64,6 +82,11 @@ def read_signature(function: Callable[..., Any], names: Mapping[str, Any]) -> Si
     takes_job = any_number = False
     if given and _is_job(hints.get(given[0].name)):
         takes_job = True
+        if given[0].kind not in _BY_PLACE:
+            raise ConfigurationError(
+                f"{where} takes its Job as {given[0].name!r}, which cannot be given by place; "
+                "write `job: Job` first"
+            )
         blockers, any_number = _blockers(hints[given[0].name], where)
         del given[0]
     parameters: list[Parameter] = []
@@ -97,6 +120,15 @@ def _hints(function: Callable[..., Any], names: Mapping[str, Any], where: str) -
         raise ConfigurationError(
             f"the annotations of {where} cannot be read: {type(error).__name__}: {error}"
         ) from error
+
+
+def _is_method(given: Any) -> bool:
+    """Whether it was written in the body of a class, and takes the object or the class."""
+    if not inspect.isfunction(given):
+        return False
+    around = given.__qualname__.rpartition(".")[0]
+    first = next(iter(inspect.signature(given).parameters), None)
+    return bool(around) and not around.endswith("<locals>") and first in ("self", "cls")
 
 
 def _is_job(hint: Any) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 from unittest import skipUnless
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -19,14 +21,15 @@ from django.test import SimpleTestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 from shop.models import Order
 
-from headway import ConfigurationError, Fixed, InvalidOption
+from headway import ConfigurationError, Dedup, Fixed, InvalidOption
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
-from headway.django.framework import framework
+from headway.django.framework import framework, is_used
 from headway.django.project import DjangoHeadway, described_app
-from headway.django.tasks import run_task
+from headway.django.tasks import HeadwayBackend, run_task
 from headway.stores.sql.files import load_migrations
 from tests.integrations.contract.jobs import elsewhere, on_the_loop
+from tests.integrations.contract.settings import TASKS
 from tests.integrations.contract.tasks import echo, fail, later, ran, third_time, unspeakable
 
 exceptions: Any = framework("exceptions")
@@ -36,12 +39,13 @@ STORE = "postgres" if connection.vendor == "postgresql" else "sqlite"
 UNKNOWN = "01a1ddf9-eb4e-7466-a684-f7abe7b3714b"
 
 
+class OwnBackend(HeadwayBackend):
+    pass
+
+
 class Contract(TransactionTestCase):
     def setUp(self) -> None:
         ran.clear()
-
-    def tearDown(self) -> None:
-        app.sync.delete_sequences([job.root_id for job in app.sync.list().jobs], cascade=True)
 
     def drain(self) -> None:
         call_command("headway", "worker", "--drain", "--concurrency", "1")
@@ -127,6 +131,8 @@ class Contract(TransactionTestCase):
         assert ran == ["overdue"]
         result.refresh()
         assert result.status == "READY"
+        assert echo.get_result(result.id).task == result.task
+        assert result.task.run_after is not None
 
     def test_queues(self) -> None:
         echo.using(queue_name="other").enqueue("other")
@@ -134,6 +140,36 @@ class Contract(TransactionTestCase):
         assert ran == ["other"]
         with pytest.raises(InvalidTask):
             echo.using(queue_name="unknown")
+
+    @override_settings(TASKS={"default": {"BACKEND": TASKS["default"]["BACKEND"], "QUEUES": []}})
+    def test_any_queue_where_the_list_is_empty(self) -> None:
+        echo.enqueue("usual")
+        echo.using(queue_name="unheard-of").enqueue("unheard-of")
+        assert {"default", "unheard-of"} <= set(app.worked_queues())
+        self.drain()
+        assert sorted(ran) == ["unheard-of", "usual"]
+
+    @override_settings(TASKS={"default": {"BACKEND": f"{__name__}.OwnBackend", "QUEUES": ["own"]}})
+    def test_a_subclass_of_the_backend(self) -> None:
+        assert is_used()
+        echo.using(queue_name="own").enqueue("own")
+        self.drain()
+        assert ran == ["own"]
+
+    @override_settings(TASKS={"default": {"BACKEND": "nobody.knows.It"}})
+    def test_a_backend_that_does_not_exist_is_not_ours(self) -> None:
+        assert not is_used()
+
+    def test_a_worker_in_a_thread(self) -> None:
+        echo.enqueue("in a thread")
+        thread = ThreadPoolExecutor(1)
+        try:
+            thread.submit(self.drain).result(timeout=30)
+            with pytest.raises(SystemExit):
+                thread.submit(call_command, "headway", "worker", "--processes", "2").result(30)
+        finally:
+            thread.shutdown()
+        assert ran == ["in a thread"]
 
     def test_async_tasks_from_async_code(self) -> None:
         result = async_to_sync(later.aenqueue)(6)
@@ -170,10 +206,45 @@ class Contract(TransactionTestCase):
         assert heard == [("enqueued", "READY"), ("started", "RUNNING"), ("finished", "SUCCESSFUL")]
 
 
-class Handlers(TransactionTestCase):
-    def tearDown(self) -> None:
-        app.sync.delete_sequences([job.root_id for job in app.sync.list().jobs], cascade=True)
+class Flushing(TransactionTestCase):
+    """As after each test of a TransactionTestCase."""
 
+    def flush(self, **options: Any) -> None:
+        call_command("flush", interactive=False, verbosity=0, **options)
+
+    def test_jobs_are_gone_and_the_schema_is_not(self) -> None:
+        Order.objects.create(cents=1)
+        app.sync.start(on_the_loop.request(), dedup=Dedup("once", scope="any"))
+        call_command("headway", "worker", "--drain")
+        app.sync.pause("default")
+        for options in ({}, {"inhibit_post_migrate": True}):
+            kept = app.sync.start(on_the_loop.request(), dedup=Dedup("once", scope="any"))
+            self.flush(**options)
+            assert app.sync.list().jobs == []
+            assert app.sync.queues() == []
+            assert Order.objects.count() == 0
+        started = app.sync.start(on_the_loop.request(), dedup=Dedup("once", scope="any"))
+        assert not started.deduplicated
+        assert started.id != kept.id
+        call_command("headway", "worker", "--drain")
+        assert started.result(timeout=5) == 0
+
+    def test_nothing_is_gone_if_people_say_no(self) -> None:
+        started = app.sync.start(on_the_loop.request())
+        with patch("builtins.input", return_value="no"):
+            call_command("flush", stdout=StringIO())
+        assert app.sync.get(started).state == "pending"
+
+    def test_without_our_tables(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        try:
+            self.flush()
+        finally:
+            call_command("migrate", "headway", verbosity=0)
+        assert app.sync.list().jobs == []
+
+
+class Handlers(TransactionTestCase):
     def test_in_a_process_of_its_own_where_django_is_set_up(self) -> None:
         started = app.sync.start(elsewhere.request())
         call_command("headway", "worker", "--drain")
@@ -198,9 +269,6 @@ class Handlers(TransactionTestCase):
 
 
 class Waking(TransactionTestCase):
-    def tearDown(self) -> None:
-        app.sync.delete_sequences([job.root_id for job in app.sync.list().jobs], cascade=True)
-
     @skipUnless(STORE == "postgres", "on SQLite workers look at the file")
     def test_workers_are_told_after_the_commit_on_djangos_connection(self) -> None:
         with psycopg.connect(postgres_dsn("default"), autocommit=True) as listener:
@@ -262,14 +330,12 @@ class Migrations(TransactionTestCase):
             echo.enqueue()
         call_command("migrate", "headway", verbosity=0)
         echo.enqueue()
-        call_command("headway", "worker", "--drain")
 
     def test_tables_that_are_there_already_are_left_alone(self) -> None:
         kept = echo.enqueue()
         MigrationRecorder(connection).record_unapplied("headway", "0001_initial")
         call_command("migrate", "headway", verbosity=0)
         assert echo.get_result(kept.id).status == "READY"
-        call_command("headway", "worker", "--drain")
 
     def test_as_sql(self) -> None:
         script = StringIO()

@@ -1,0 +1,32 @@
+"""Django's `flush`, which removes all data from a database: jobs are data, too. Django's
+TransactionTestCase runs it after each test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.commands import flush
+from django.db import connections
+
+from headway.django import app
+from headway.django.schema import emptying
+
+
+class Command(flush.Command):
+    def handle(self, **options: Any) -> None:
+        connection: Any = connections[options["database"]]
+        if connection.alias != app.using:
+            super().handle(**options)
+            return
+        operations = connection.ops
+        execute = operations.execute_sql_flush
+        ours = emptying(connection)
+
+        def execute_all(statements: list[str]) -> None:
+            execute([*statements, *ours])  # in one transaction, after people were asked
+
+        operations.execute_sql_flush = execute_all
+        try:
+            super().handle(**options)
+        finally:
+            del operations.execute_sql_flush

@@ -1,0 +1,160 @@
+"""What a worker and its child processes say to one another: msgpack, each message after its length.
+
+What has no form in msgpack is made into something that has, before it is sent.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeGuard
+
+import msgspec
+
+from headway.domain.dedup import Dedup
+from headway.domain.failure import Failure
+from headway.domain.job import ClaimedJob
+from headway.domain.request import Options, Request, SequenceReference, Step
+from headway.domain.schedule import After, At
+
+length = struct.Struct("!I")
+"""What goes before each message."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """To the child: run this."""
+
+    reference: str
+    claimed: ClaimedJob
+    blockers: list[str | None] | None
+    worker: str
+    trace_id: str | None
+    log_level: int
+
+
+class SentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of Options."""
+
+    queue: str
+    priority: int
+    max_attempts: int | None
+    max_losses: int
+    timeout: float | None
+    schedule: At | float
+    """A float: seconds from the moment at which the job is stored."""
+    dedup: Dedup | None
+
+
+class SentStep(msgspec.Struct, frozen=True):
+    """A Step, or a Request if it `starts` a sequence."""
+
+    starts: bool
+    type: str
+    input: str
+    options: SentOptions
+    needs: int | None
+    blockers: list[SentStep | str]
+    """A text is the id of a sequence."""
+    id: str | None
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    output: str | None
+
+
+class Continued(msgspec.Struct, frozen=True, tag=True):
+    step: SentStep
+
+
+class Rescheduled(msgspec.Struct, frozen=True, tag=True):
+    schedule: At | float
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True):
+    failure: Failure
+    recoverable: bool
+
+
+class Logged(msgspec.Struct, frozen=True, tag=True):
+    """The fields of a LogRecord."""
+
+    fields: dict[str, Any]
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """How far a handler is."""
+
+    job_id: str
+    progress: tuple[float, str]
+
+
+Outcome = Returned | Continued | Rescheduled | Raised
+"""The last that is said of an order."""
+Message = Outcome | Logged | Told
+
+encode = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode
+_messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+decode_message = _messages.decode
+
+
+def framed(text: bytes) -> bytes:
+    """A message as it is sent."""
+    return length.pack(len(text)) + text
+
+
+def encodable(text: str) -> str:
+    """The text, with a sign for each unpaired surrogate."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def raised(failure: Failure, *, recoverable: bool) -> Raised:
+    type, message, trace = map(encodable, (failure.type, failure.message, failure.traceback))
+    return Raised(Failure(type, message, trace), recoverable)
+
+
+def sent_schedule(schedule: At | After) -> At | float:
+    return schedule if isinstance(schedule, At) else schedule.seconds
+
+
+def received_schedule(schedule: At | float) -> At | After:
+    return schedule if isinstance(schedule, At) else After(seconds=schedule)
+
+
+def sent_step(step: Step[Any, *tuple[Any, ...]]) -> SentStep:
+    """The step without what cannot leave this process."""
+    options = msgspec.structs.asdict(step.options)
+    options["schedule"] = sent_schedule(step.options.schedule)
+    return SentStep(
+        isinstance(step, Request),
+        step.type,
+        step.input,
+        SentOptions(**options),
+        step.needs,
+        [_sent_blocker(blocker) for blocker in step.blockers],
+        step.id,
+    )
+
+
+def _sent_blocker(blocker: Any) -> SentStep | str:
+    if _is_step(blocker):
+        return sent_step(blocker)
+    return blocker.id if isinstance(blocker, SequenceReference) else str(blocker)
+
+
+def _is_step(value: object) -> TypeGuard[Step[Any, *tuple[Any, ...]]]:
+    return isinstance(value, Step)
+
+
+def received_step(sent: SentStep) -> Step[Any]:
+    options = msgspec.structs.asdict(sent.options)
+    options["schedule"] = received_schedule(sent.options.schedule)
+    return (Request[Any] if sent.starts else Step[Any])(
+        sent.type,
+        sent.input,
+        Options(**options),
+        needs=sent.needs,
+        blockers=tuple(
+            received_step(each) if isinstance(each, SentStep) else each for each in sent.blockers
+        ),
+        id=sent.id,
+    )
