@@ -28,8 +28,11 @@ GROUPS = {
     "cancelling": "cancel",
     "cancel.sql": "cancel",
     "trigger": "trigger",
-    "remove": "remove",
-    "prune": "prune",
+    "without `for update": "needed",
+    "without a look": "needed",
+    "remov": "remove",
+    "delete_unneeded": "remove",
+    "prun": "prune",
     "dedup": "dedup",
     "claiming": "running",
 }

@@ -1,6 +1,7 @@
 """Bugs to plant into the statements of the SQL stores: each of them loses, one at a time, its
-comparisons of a token or an expiry, and what it asks of a job's state before it changes or deletes
-the job."""
+comparisons of a token or an expiry, and what it asks of a job's state before it changes, locks or
+deletes the job. On PostgreSQL deletions also lose their locks, and the look at who waits that
+follows them."""
 
 from __future__ import annotations
 
@@ -14,9 +15,15 @@ FENCE = re.compile(r"^\s+and (.*\blease_(?:token|until)\b.*)$", re.MULTILINE)
 GUARD = re.compile(
     r"\b(?:where|and|when)\s+((?:\w+\.)?state (?:= '(?:pending|blocked)'|in \([^)]*\)))"
 )
-CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b")
+CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
 LOCKED_AND_CHECKED = {"finish.sql"}
 """Here the state was compared before, under the lock that is still held."""
+DELETIONS_LOCK = {
+    "removable": "for update",
+    "prunable": "for update of j skip locked",
+    "current_locked": "for update",
+}
+"""Statements by which deletions lock what they are to delete, and how."""
 
 
 def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
@@ -33,12 +40,26 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
         for condition in dict.fromkeys(conditions):
             name = f"{store}: {entry.name} without `{condition}`"
             found[name] = _without(store, entry.name.removesuffix(".sql"), condition)
+    if store == "postgres":
+        for statement, lock in DELETIONS_LOCK.items():
+            found[f"{store}: {statement}.sql without `{lock}`"] = _changed(
+                store, statement, lock, ""
+            )
+        found[f"{store}: delete_unneeded.sql without a look at who waits"] = _changed(
+            store, "delete_unneeded", "not exists (", "true or exists ("
+        )
+        found[f"{store}: delete_unneeded.sql without a look at what follows"] = _changed(
+            store, "delete_unneeded", "ended.sequence_id) = ended.id", "ended.id) is not null"
+        )
     return found
 
 
 def _without(store: str, statement: str, condition: str) -> Callable[[], None]:
     """The statement as it would be without the condition; its parameters are bound as before."""
+    return _changed(store, statement, condition, f"({condition} or true)")
 
+
+def _changed(store: str, statement: str, text: str, instead: str) -> Callable[[], None]:
     def plant() -> None:
         load = statements.load_statements
 
@@ -46,9 +67,9 @@ def _without(store: str, statement: str, condition: str) -> Callable[[], None]:
             found = load(package, qualifier)
             if package == f"headway.stores.{store}":
                 sound = found[statement]
-                found[statement] = sound.replace(condition, f"({condition} or true)")
+                found[statement] = sound.replace(text, instead)
                 if found[statement] == sound:
-                    raise RuntimeError(f"{condition!r} is not in {statement}")
+                    raise RuntimeError(f"{text!r} is not in {statement}")
             return found
 
         module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])

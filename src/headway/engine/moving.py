@@ -190,7 +190,7 @@ def _depart(store: MovingStore, batch: str, jobs: Sequence[PackedJob]) -> Operat
         raise _Unsettled(without=_tied_to(differ, jobs))
     if others := (yield from _waiting_outside(store, jobs)):
         raise _Unsettled(also={job.root_id for job in others})
-    yield from store.delete(root_ids)
+    yield from store.delete(list(found))
     departure = yield from store.depart(batch, Departure.LEFT)
     if departure is not Departure.LEFT:
         raise _Unsettled  # another mover took this one for dead
