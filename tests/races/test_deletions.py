@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -22,6 +21,7 @@ from headway.engine import changes, moving
 from headway.engine.identity import new_id
 from headway.ports.statement import Operation
 from headway.stores.postgres import PostgresStore
+from tests.races.between import Others, interrupted
 
 Deletion = Callable[[PostgresStore, str], Operation[Any]]
 
@@ -54,16 +54,16 @@ DELETIONS = (by_root, with_dependents, removing, pruning, departing)
 
 
 class House:
-    """A store, a connection whose transactions are ours, and one to look on from."""
+    """A store, and a connection whose transactions are ours."""
 
     def __init__(self, store: PostgresStore, url: str) -> None:
         self.store = store
         self.ours = psycopg.connect(url)
-        self._looking = psycopg.connect(url, autocommit=True)
+        self.others = Others(url)
 
     def close(self) -> None:
         self.ours.close()
-        self._looking.close()
+        self.others.close()
 
     def blocker(self, *, completed: bool) -> str:
         """A sequence of one job that has ended."""
@@ -74,21 +74,6 @@ class House:
         else:
             self.store.run_sync(self.store.cancel, [job.id])
         return job.id
-
-    def beside(self, action: Callable[[], None]) -> threading.Thread:
-        """Do something on another connection; returns when it is done, or waits for a lock."""
-        thread = threading.Thread(target=action)
-        thread.start()
-        while thread.is_alive() and not self._someone_waits():
-            thread.join(0.005)
-        return thread
-
-    def _someone_waits(self) -> bool:
-        row = self._looking.execute(
-            "select count(*) from pg_stat_activity"
-            " where wait_event_type = 'Lock' and datname = current_database()"
-        ).fetchone()
-        return row is not None and row[0] > 0
 
     def jobs(self) -> dict[str, JobRecord]:
         page = self.store.run_sync(self.store.find, JobFilter(), limit=500)
@@ -113,22 +98,6 @@ async def house(postgres_url: str) -> AsyncIterator[House]:
     await store.close()
 
 
-def interrupted(
-    operation: Operation[Any], place: int, action: Callable[[], None]
-) -> Operation[bool]:
-    """Do something before the statement at this place; False if there is none."""
-    answer: Any = None
-    for number in itertools.count():
-        try:
-            statement = operation.send(answer)
-        except StopIteration:
-            return number > place
-        if number == place:
-            action()
-        answer = yield statement
-    raise AssertionError
-
-
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "cancelled"])
 @pytest.mark.parametrize("deletion", DELETIONS)
 async def test_a_job_starts_between_any_two_statements_of_a_deletion(
@@ -137,19 +106,17 @@ async def test_a_job_starts_between_any_two_statements_of_a_deletion(
     def try_at(place: int) -> bool:
         store, blocker = house.store, house.blocker(completed=completed)
         waiting = NewJob(id=new_id(), type="waiting", input="{}", blockers=(blocker,))
-        threads: list[threading.Thread] = []
 
         def start() -> None:
             with suppress(JobNotFound):
                 store.run_sync(store.insert, [waiting])
 
         def beside() -> None:
-            threads.append(house.beside(start))
+            house.others.act(start)
 
         found = store.run_in_sync(house.ours, interrupted, deletion(store, blocker), place, beside)
         house.ours.commit()
-        for thread in threads:
-            thread.join()
+        house.others.end()
         house.check()
         return found
 
@@ -164,13 +131,12 @@ async def test_a_deletion_between_any_two_statements_of_a_start(
     def try_at(place: int) -> bool:
         store, blocker = house.store, house.blocker(completed=completed)
         waiting = NewJob(id=new_id(), type="waiting", input="{}", blockers=(blocker,))
-        threads: list[threading.Thread] = []
 
         def delete() -> None:
             store.run_sync(deletion, store, blocker)
 
         def beside() -> None:
-            threads.append(house.beside(delete))
+            house.others.act(delete)
 
         found = True
         try:
@@ -181,8 +147,7 @@ async def test_a_deletion_between_any_two_statements_of_a_start(
             assert blocker not in house.jobs()
             house.ours.rollback()
         house.ours.commit()
-        for thread in threads:
-            thread.join()
+        house.others.end()
         house.check()
         return found
 
@@ -221,7 +186,6 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
         following = NewJob(
             id=new_id(), type="t", input="{}", sequence_id=first, root_id=first, step=1
         )
-        threads: list[threading.Thread] = []
 
         def go_on() -> Operation[None]:
             yield from store.current([first], lock=True)
@@ -229,12 +193,11 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
             yield from store.finish(first, None, following)
 
         def beside() -> None:
-            threads.append(house.beside(lambda: store.run_sync(go_on)))
+            house.others.act(lambda: store.run_sync(go_on))
 
         found = store.run_in_sync(house.ours, interrupted, deletion(store, first), place, beside)
         house.ours.commit()
-        for thread in threads:
-            thread.join()
+        house.others.end()
         house.check()
         return found
 

@@ -48,6 +48,7 @@ def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {
         "lanes",
         "lock_keys",
+        "lock_jobs",
         "forget_keys",
         "delete",
         "delete_unneeded",

@@ -142,6 +142,9 @@ class PostgresOperations(Moving):
         rows = yield Statement(self._sql["delete_unneeded"], rows=ended)
         return [str(row[0]) for row in rows]
 
+    def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:
+        yield Statement(self._sql["lock_jobs"], (list(ids),))
+
     def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
         yield Statement(self._sql["lock_keys"], (now,), keys)
 
