@@ -143,6 +143,7 @@ class Mover:
 
     async def _arrive(self, batch: str) -> int:
         jobs = await self._target.run(_unpack_and_put, self._target, batch)
+        await self._source.run(self._source.forget_departure, batch)
         consequences = Consequences()
         for packed in jobs:
             if packed.job.state is JobState.PENDING:

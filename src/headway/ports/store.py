@@ -242,6 +242,11 @@ class Operations(Protocol):
         """What operators did, by id, newest first. Raises InvalidOption as `find` does."""
         ...
 
+    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        """Remove what operators did longer ago than so many seconds, the oldest first, a thousand
+        at least; how many are gone."""
+        ...
+
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         """A worker lives; the store sets `seen_at` (and `started_at` the first time)."""
         ...
