@@ -1,6 +1,7 @@
 """Bugs to plant into the statements of the SQL stores: each of them loses, one at a time, its
-comparisons of a token or an expiry, what it asks of a job's state before it changes or deletes
-the job, and what decides about the losses of a job."""
+comparisons of a token or an expiry, what it asks of a job's state before it changes, locks or
+deletes the job, and what decides about the losses of a job. On PostgreSQL deletions also lose
+their locks, and the look at who waits that follows them."""
 
 from __future__ import annotations
 
@@ -23,9 +24,15 @@ LOSSES = re.compile(
     r"^\s+(?:and|when) (\(.*\blosses <= .*\)|change\.outcome (?:=|in) .*?)(?: then \S.*)?$",
     re.MULTILINE,
 )
-CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b")
+CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
 LOCKED_AND_CHECKED = {"finish.sql"}
 """Here the state was compared before, under the lock that is still held."""
+DELETIONS_LOCK = {
+    "removable": "for update",
+    "prunable": "for update of j skip locked",
+    "current_locked": "for update",
+}
+"""Statements by which deletions lock what they are to delete, and how."""
 
 
 def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
@@ -48,6 +55,17 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
             name = f"{store}: {entry.name} never with `{condition}`"
             found[name] = _without(store, entry.name.removesuffix(".sql"), condition, "and false")
     found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
+    if store == "postgres":
+        for statement, lock in DELETIONS_LOCK.items():
+            found[f"{store}: {statement}.sql without `{lock}`"] = _changed(
+                store, statement, lock, ""
+            )
+        found[f"{store}: delete_unneeded.sql without a look at who waits"] = _changed(
+            store, "delete_unneeded", "not exists (", "true or exists ("
+        )
+        found[f"{store}: delete_unneeded.sql without a look at what follows"] = _changed(
+            store, "delete_unneeded", "ended.sequence_id) = ended.id", "ended.id) is not null"
+        )
     return found
 
 
@@ -64,7 +82,10 @@ def _without(
     store: str, statement: str, condition: str, instead: str = "or true"
 ) -> Callable[[], None]:
     """The statement as it would be without the condition; its parameters are bound as before."""
+    return _changed(store, statement, condition, f"({condition} {instead})")
 
+
+def _changed(store: str, statement: str, text: str, instead: str) -> Callable[[], None]:
     def plant() -> None:
         load = statements.load_statements
 
@@ -72,9 +93,9 @@ def _without(
             found = load(package, qualifier)
             if package == f"headway.stores.{store}":
                 sound = found[statement]
-                found[statement] = sound.replace(condition, f"({condition} {instead})")
+                found[statement] = sound.replace(text, instead)
                 if found[statement] == sound:
-                    raise RuntimeError(f"{condition!r} is not in {statement}")
+                    raise RuntimeError(f"{text!r} is not in {statement}")
             return found
 
         module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])

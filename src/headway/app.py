@@ -66,6 +66,7 @@ class WorkerOptions(TypedDict, total=False):
     reap_every: float | None
     maintain_every: float
     forget_workers_after: float
+    forget_audit_after: float
     retention: Retention
     retention_by_type: Mapping[str, Retention]
     retention_by_queue: Mapping[str, Retention]

@@ -214,3 +214,22 @@ async def test_both_at_once_on_one_memory_store():
             sequence = client.start(shop.charge.request(1))
             assert (await app.get(sequence)).id == sequence.id
         assert (await app.get(sequence)).id == sequence.id
+
+
+def test_a_record_names_its_job_and_its_sequence(shop: Shop, client: SyncClient) -> None:
+    blocker = client.start(shop.charge.request(1))
+    sequence = client.start(shop.ship.request(1), blockers=(blocker,))
+    record = client.get(sequence)
+    assert client.get(record) == client.current(record) == record
+    assert [job.id for job in client.blockers(record)] == [blocker.id]
+    assert client.attempts(record) == []
+    assert client.progress(record) is None
+    client.cancel(record)
+    client.retry([record])
+    with client.complete_sequence(client.get(blocker), shop.charge) as completion:
+        completion.continue_with(shop.confirm.request(2))
+    last = client.current(blocker)
+    assert client.sequence(last).id == blocker.id
+    assert {job.id for job in client.list(sequence=last).jobs} == {blocker.id, last.id}
+    gone = client.delete_sequences(client.get(blocker), cascade=True)
+    assert set(gone) == {blocker.id, last.id, sequence.id}

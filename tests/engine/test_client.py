@@ -376,6 +376,32 @@ async def test_deleting_cascades_on_request(shop: Shop):
     }
 
 
+async def test_a_record_names_its_job_and_its_sequence(shop: Shop):
+    app = shop.app
+    blocker = await app.start(shop.charge.request(1))
+    sequence = await app.start(shop.ship.request(1), blockers=(blocker,))
+    record = await app.get(sequence)
+    assert await app.get(record) == await app.current(record) == record
+    assert [job.id for job in await app.blockers(record)] == [blocker.id]
+    assert await app.attempts(record) == []
+    assert await app.progress(record) is None
+    await app.cancel(record)
+    await app.retry([record, sequence.id])
+    await app.trigger(await app.get(blocker))
+    async with app.complete_sequence(await app.get(blocker), shop.charge) as completion:
+        await completion.continue_with(shop.confirm.request(2))
+    last = await app.current(blocker)
+    assert (last.step, last.id) != (0, blocker.id)
+    assert app.sequence(last).id == blocker.id
+    assert {job.id for job in (await app.list(sequence=last)).jobs} == {blocker.id, last.id}
+    assert {job.id for job in (await app.list(root=last)).jobs} >= {blocker.id, last.id}
+    async with app.complete_sequence(last) as completion:
+        await completion.complete(Receipt(5))
+    assert await app.sequence(last, shop.charge).result() == Receipt(5)
+    gone = await app.delete_sequences(await app.get(blocker), cascade=True)
+    assert set(gone) == {blocker.id, last.id, sequence.id}
+
+
 # Without a worker
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
+from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState, NewJob
 from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.domain.reading import ClaimOrder, PruneRule, QueueShare, WorkerRecord
@@ -110,6 +111,28 @@ async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> 
     assert await bench.store.run(bench.store.get, [done]) == [None]
     assert await bench.state(waiting) is JobState.PENDING
     assert [event.count for event in bench.seen(JobsPruned)] == [1]
+
+
+async def test_what_operators_did_long_ago_is_forgotten(bench: Bench) -> None:
+    clock = ManualClock()
+    maintenance = Maintenance(WorkerSettings(), bench.store, clock, Observers([bench]))
+    note = AuditRecord(
+        id=new_id(),
+        at=clock.now(),
+        actor="anna",
+        action="pause",
+        target="mail",
+        count=1,
+        before="working",
+        after="paused",
+    )
+    await bench.store.run(bench.store.note, note, now=clock.now())
+    clock.advance(90 * 86_400)
+    await maintenance.maintain(asyncio.Event())
+    assert (await bench.store.run(bench.store.notes)).records == [note]
+    clock.advance(1)
+    await maintenance.maintain(asyncio.Event())
+    assert (await bench.store.run(bench.store.notes)).records == []
 
 
 class CountingPrunes(MemoryStore):

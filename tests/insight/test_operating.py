@@ -20,9 +20,10 @@ from headway.domain.events import JobCancelled, JobCreated, JobRedriven, JobsDel
 from headway.domain.failure import Failure, encode_failure
 from headway.domain.filtering import parse_filter
 from headway.domain.insight import AuditRecord, Batch, JobAction
+from headway.domain.job import NewJob
 from headway.domain.news import JobsScheduled, OwnershipLost, SequenceEnded
-from headway.domain.reading import JobFilter
-from headway.engine.identity import new_id
+from headway.domain.reading import ClaimOrder, JobFilter, QueueShare
+from headway.engine.identity import new_id, new_token
 from headway.ports.insight import Operating
 from tests.engine.shop import Shop
 
@@ -104,6 +105,44 @@ async def test_delete(shop: Shop) -> None:
     assert JobsDeleted(1) in shop.events
     (note,) = await notes(shop)
     assert (note.action, note.before, note.after) == ("delete", "completed", "deleted")
+    assert (note.count, note.target) == (1, done.id)
+
+
+async def test_a_deletion_is_noted_as_it_was(shop: Shop) -> None:
+    """A sequence goes whole, by whichever of its jobs it was asked for."""
+    app, store = shop.app, shop.app.store
+    first = await app.get(await app.start(shop.charge.request(1)))
+    following = NewJob(
+        id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, step=1
+    )
+    await store.run(store.finish, first.id, None, following)
+    await app.cancel(first)
+    batch = await app.operator("anna").act(JobAction.DELETE, [first.id, new_id()])
+    assert batch == Batch(changed=1, passed_over=1)
+    (note,) = await notes(shop)
+    assert note.count == 2
+    assert sorted(note.target.split(", ")) == sorted([first.id, following.id])
+    assert note.before in ("1 completed, 1 cancelled", "1 cancelled, 1 completed")
+
+
+async def test_the_note_tells_what_was_changed_not_what_was_seen_before(shop: Shop) -> None:
+    app, store = shop.app, shop.app.store
+    waiting = await app.start(shop.charge.request(1))
+    order = ClaimOrder(
+        worker="w",
+        token=new_token(),
+        lease_for=30.0,
+        queues=(QueueShare("money", 1),),
+        types=("charge",),
+        limit=1,
+    )
+    async with store.begin() as tx:
+        assert len(await store.run_in(tx, store.claim, order)) == 1
+        acting = asyncio.create_task(app.operator("anna").act(JobAction.CANCEL, [waiting.id]))
+        await asyncio.wait([acting], timeout=0.2)  # it waits for the commit
+    assert await acting == Batch(changed=1, passed_over=0)
+    (note,) = await notes(shop)
+    assert (note.before, note.after) == ("running", "cancelled")
 
 
 async def test_nothing_and_too_much(shop: Shop) -> None:

@@ -14,6 +14,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from headway import After, Headway, InvalidOption, Job, JobState
+from headway.domain.moving import Departure
 from headway.engine import moving
 from headway.engine.moving import Mover
 from headway.notifiers.local import LocalNotifier
@@ -254,6 +255,30 @@ async def test_a_group_in_which_a_job_runs_stays(places: tuple[Place, Place]) ->
     assert await source.app.wait(last) == "slow"
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)
+
+
+async def test_a_departure_is_kept_until_its_batch_has_arrived(
+    places: tuple[Place, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = places
+    arrive = Mover._arrive
+    said: list[Departure] = []
+
+    async def look(batch: str) -> None:
+        said.append(await source.store.run(source.store.depart, batch, Departure.CALLED_OFF))
+
+    async def arrive_and_look(self: Mover, batch: str) -> int:
+        await look(batch)
+        arrived = await arrive(self, batch)
+        await look(batch)  # nothing is written of it any more: it is called off, to no effect
+        return arrived
+
+    monkeypatch.setattr(Mover, "_arrive", arrive_and_look)
+    await source.app.start_many([source.work.request(str(n)) for n in range(3)])
+    assert await move_all(mover(places)) == 3
+    assert said == [Departure.LEFT, Departure.CALLED_OFF]
+    assert await mover(places).resume() == 0
+    assert len(await target.everything()) == 3
 
 
 @pytest.mark.parametrize("place", ["packed", "departed", "unpacked"])

@@ -8,7 +8,7 @@ import pytest
 
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
-from headway.testing.conformance import CASES, Case, cases_for, racing_pairs
+from headway.testing.conformance import CASES, Case, cases_for, racing_deletions, racing_pairs
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -22,6 +22,11 @@ async def test_store(store: Store, case: Case) -> None:
 async def test_many_racing_pairs(store: Store) -> None:
     # On MongoDB each pair is two transactions of several round trips.
     await racing_pairs(store, 500 if isinstance(store, MongoStore) else 2_000)
+
+
+@pytest.mark.slow
+async def test_many_racing_deletions(store: Store) -> None:
+    await racing_deletions(store, 2_000)
 
 
 def test_the_suite_is_large_and_its_names_are_unique() -> None:

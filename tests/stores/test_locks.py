@@ -1,20 +1,25 @@
-"""A handler that completes in a long transaction holds up nobody but those who want its job."""
+"""Whoever holds jobs holds up nobody but those who want the same jobs, and nobody for ever."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+import psycopg
 import pytest
 
-from headway.domain.job import NewJob
+from headway.domain.job import ClaimedJob, JobState, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.reading import ClaimOrder, QueueShare
-from headway.domain.settlement import Complete
+from headway.domain.settlement import Complete, Retry, Settlement
 from headway.engine.identity import new_id, new_token
 from headway.stores.postgres import PostgresStore
+from tests.races.between import Others, interrupted
 
 
 @pytest.fixture
@@ -53,3 +58,84 @@ async def test_a_reaper_passes_by_a_job_that_is_being_completed(store: PostgresS
         done = await store.run_in(tx, store.settle, [Complete(held.id, token, None)])
         assert done.verdicts == [Verdict.APPLIED]
     assert await store.run(store.expired, 10, now=later) == []
+
+
+async def claimed(store: PostgresStore, count: int) -> list[ClaimedJob]:
+    """Running jobs, by id."""
+    await store.run(store.insert, [NewJob(id=new_id(), type="t", input="{}") for _ in range(count)])
+    order = ClaimOrder(
+        worker="w",
+        token=new_token(),
+        lease_for=60,
+        queues=(QueueShare("default", count),),
+        types=("t",),
+        limit=count,
+    )
+    return sorted(await store.run(store.claim, order), key=lambda job: job.id)
+
+
+def completed(job: ClaimedJob) -> Settlement:
+    return Complete(job.id, job.lease.token, None)
+
+
+def continued(type: str, job: ClaimedJob) -> Settlement:
+    following = NewJob(
+        id=new_id(), type=type, input="{}", sequence_id=job.id, root_id=job.id, step=1
+    )
+    return Complete(job.id, job.lease.token, None, following)
+
+
+def retried(job: ClaimedJob) -> Settlement:
+    return Retry(job.id, job.lease.token, 0.0, "{}")
+
+
+MIXED: list[tuple[Callable[[ClaimedJob], Settlement], Callable[[ClaimedJob], Settlement]]] = [
+    (completed, retried),
+    (partial(continued, "a"), retried),
+    (partial(continued, "a"), partial(continued, "b")),
+    (completed, partial(continued, "a")),
+]
+
+
+@pytest.mark.parametrize("lower_first", [True, False])
+@pytest.mark.parametrize("kinds", MIXED)
+async def test_a_renewal_between_any_two_statements_of_a_mixed_batch(
+    store: PostgresStore,
+    postgres_url: str,
+    kinds: tuple[Callable[[ClaimedJob], Settlement], Callable[[ClaimedJob], Settlement]],
+    lower_first: bool,
+) -> None:
+    """Neither waits for what the other holds while it holds what the other wants."""
+    settling, renewing = psycopg.connect(postgres_url), psycopg.connect(postgres_url)
+    others = Others(postgres_url)
+
+    async def try_at(place: int) -> bool:
+        jobs = await claimed(store, 2)
+        first, second = jobs if lower_first else jobs[::-1]
+        batch = [kinds[0](first), kinds[1](second)]
+        held = [Held(job.id, job.lease.token) for job in jobs]
+
+        def renew() -> None:
+            store.run_in_sync(renewing, store.extend, held, 60)
+            renewing.commit()
+
+        found = await asyncio.to_thread(
+            store.run_in_sync,
+            settling,
+            interrupted,
+            store.settle(batch),
+            place,
+            lambda: others.act(renew),
+        )
+        settling.commit()
+        others.end()
+        states = [job and job.state for job in await store.run(store.get, [first.id, second.id])]
+        assert states == [
+            JobState.PENDING if kind is retried else JobState.COMPLETED for kind in kinds
+        ]
+        return found
+
+    with closing(settling), closing(renewing), closing(others):
+        for place in itertools.count():
+            if not await try_at(place):
+                break

@@ -48,20 +48,18 @@ def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {
         "lanes",
         "lock_keys",
+        "lock_jobs",
         "forget_keys",
-        "prune",
         "delete",
-        "remove",
+        "delete_unneeded",
         "complete_continued",
     }
     only_sqlite = {
-        "prunable",
         "delete_sequences",
-        "delete_trees",
+        "delete_jobs",
         "delete_attempts",
         "delete_blockers",
         "delete_progress",
-        "removable",
         "insert_following",
     }
     assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite

@@ -249,6 +249,28 @@ async def afterwards(sequence: Sequence[str]) -> None:
     await app.pause("slow")
 
 
+async def by_record(record: JobRecord) -> None:
+    assert_type(await app.get(record), JobRecord)
+    assert_type(await app.current(record), JobRecord)
+    assert_type(await app.blockers(record), list[JobRecord])
+    assert_type(app.sequence(record, charge), Sequence[str])
+    assert_type(await app.list(sequence=record, root=record), Page)
+    await app.attempts(record)
+    await app.progress(record)
+    await app.retry([record, "id"])
+    await app.cancel(record)
+    async with app.complete_sequence(record) as completion:
+        await completion.complete(3)
+    async with app.complete_sequence(record, confirm) as confirmation:
+        await confirmation.complete("receipt")
+    with app.sync as client:
+        assert_type(client.blockers(record), list[JobRecord])
+        client.trigger(record)
+        assert_type(client.delete_sequences([record]), list[str])
+        with client.complete_sequence(record) as anything:
+            anything.complete(3)
+
+
 def without_loop() -> None:
     with app.sync as client:
         charging = client.start(charge.request(1), tx=None)

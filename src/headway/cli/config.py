@@ -21,6 +21,7 @@ from headway.engine.settings import Retention, WorkerSettings
 COLUMNS = (Column("SETTING"), Column("VALUE", shrinks=True), Column("FROM", shrinks=True))
 IN_SECONDS = frozenset(
     {
+        "forget_audit_after",
         "forget_workers_after",
         "grace",
         "heartbeat_every",

@@ -99,7 +99,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     max_losses: int
     timeout: float | None
     last_error: str | None
-    """The last failure, encoded by `headway.domain.failure`."""
+    """The last error that the job met, encoded by `headway.domain.failure`. It is kept whatever
+    comes after it: a retry, a redrive, even success. The state tells how the job stands."""
     lease: Lease | None
     """Present exactly while the job is running."""
     lease_version: int
@@ -121,7 +122,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failure(self) -> Failure | None:
-        """The last failure, decoded."""
+        """`last_error`, decoded."""
         return None if self.last_error is None else decode_failure(self.last_error)
 
 

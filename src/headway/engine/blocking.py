@@ -44,6 +44,7 @@ from headway.engine.targets import (
     Targets,
     check_page,
     make_filter,
+    sequence_of,
     target_id,
     target_ids,
 )
@@ -201,7 +202,7 @@ class BlockingClient:
     def sequence(self, id: Target, type: AnyType | None = None) -> BlockingSequence[Any]:
         """The handle of a sequence that was started elsewhere; nothing is looked up."""
         decode = None if type is None else type.definition.decode_result
-        return BlockingSequence(self, target_id(id), decode)
+        return BlockingSequence(self, sequence_of(id), decode)
 
     def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
         """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
@@ -327,7 +328,7 @@ class BlockingClient:
     ) -> BlockingCompletion[R]: ...
     @overload
     def complete_sequence(
-        self, sequence: UUID | str, *, tx: Any = None
+        self, sequence: JobRecord | UUID | str, *, tx: Any = None
     ) -> BlockingCompletion[Any]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None

@@ -134,19 +134,20 @@ def delete_sequences(
             )
         roots[job.id] = None
     doomed: list[JobRecord] = []
-    fresh = list(roots)
+    fresh = sorted(roots)
     while fresh:
         family: list[JobRecord] = []
         for root in fresh:
-            family += yield from _family(store, root)
+            family += yield from _locked_family(store, root)
         doomed += family
         sequences = list(dict.fromkeys(job.sequence_id for job in family))
+        # Whoever comes to wait for a sequence locks its last job: nobody new can appear now.
         dependents = yield from store.dependents(sequences)
-        fresh = list(dict.fromkeys(job.root_id for job in dependents if job.root_id not in roots))
+        fresh = sorted({job.root_id for job in dependents if job.root_id not in roots})
         roots |= dict.fromkeys(fresh)
         if fresh and not cascade:
             raise SequencesNeeded(fresh)
-    gone = yield from store.delete(list(roots))
+    gone = yield from store.delete([job.id for job in doomed])
     consequences = Consequences()
     for job in doomed:
         consequences.take(job, "not_found")
@@ -199,6 +200,17 @@ def open_job(store: Operations, id: str, type: str | None) -> Operation[JobRecor
             f"sequence {job.sequence_id} is at a job of type {job.type!r}, not {type!r}"
         )
     return job
+
+
+def _locked_family(store: Operations, root: str) -> Operation[list[JobRecord]]:
+    """The jobs of a tree, the last ones of its sequences locked."""
+    locked: set[str] = set()
+    while True:
+        family = yield from _family(store, root)
+        if locked.issuperset(job.id for job in family):
+            return family
+        yield from store.current(sorted({job.sequence_id for job in family}), lock=True)
+        locked = {job.id for job in family}  # it may have grown while we waited for the locks
 
 
 def _family(store: Operations, root: str) -> Operation[list[JobRecord]]:

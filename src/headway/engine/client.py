@@ -45,6 +45,7 @@ from headway.engine.targets import (
     Targets,
     check_page,
     make_filter,
+    sequence_of,
     target_id,
     target_ids,
 )
@@ -198,7 +199,7 @@ class Client:
     def sequence(self, id: Target, type: AnyType | None = None) -> Sequence[Any]:
         """The handle of a sequence that was started elsewhere; nothing is looked up."""
         decode = None if type is None else type.definition.decode_result
-        return Sequence(self, target_id(id), decode)
+        return Sequence(self, sequence_of(id), decode)
 
     async def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
         """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
@@ -329,7 +330,7 @@ class Client:
     ) -> AbstractAsyncContextManager[Completion[R]]: ...
     @overload
     def complete_sequence(
-        self, sequence: UUID | str, *, tx: Any = None
+        self, sequence: JobRecord | UUID | str, *, tx: Any = None
     ) -> AbstractAsyncContextManager[Completion[Any]]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None

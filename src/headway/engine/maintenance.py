@@ -1,5 +1,5 @@
 """Housekeeping, in every worker and safe when many do it: finished sequences are pruned, dead
-workers forgotten, and jobs that nobody runs are pointed out."""
+workers and old audit rows forgotten, and jobs that nobody runs are pointed out."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ class Maintenance:
             self._store.forget_workers,
             unseen_for=self._settings.forget_workers_after,
             now=self._clock.now(),
+        )
+        await self._store.run(
+            self._store.forget_notes, self._settings.forget_audit_after, now=self._clock.now()
         )
         await self._prune(stopped)
         now = self._clock.monotonic()

@@ -152,6 +152,7 @@ class Mover:
 
     async def _arrive(self, batch: str) -> int:
         jobs = await self._target.run(_unpack_and_put, self._target, batch)
+        await self._source.run(self._source.forget_departure, batch)
         consequences = Consequences()
         for packed in jobs:
             if packed.job.state is JobState.PENDING:
@@ -199,7 +200,7 @@ def _depart(store: MovingStore, batch: str, jobs: Sequence[PackedJob]) -> Operat
         raise _Unsettled(without=_tied_to(differ, jobs))
     if others := (yield from _waiting_outside(store, jobs)):
         raise _Unsettled(also={job.root_id for job in others})
-    yield from store.delete(root_ids)
+    yield from store.delete(list(found))
     departure = yield from store.depart(batch, Departure.LEFT)
     if departure is not Departure.LEFT:
         raise _Unsettled  # another mover took this one for dead

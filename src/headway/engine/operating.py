@@ -4,7 +4,7 @@ after the commit, as the client does it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +40,13 @@ MAX_ACTOR = 200
 MAX_TARGET = 1_000
 """Characters of what an audit row keeps of its target."""
 
+_AFTER: dict[JobAction, str] = {
+    JobAction.RETRY: "pending",
+    JobAction.CANCEL: "cancelled",
+    JobAction.RUN_NOW: "due",
+    JobAction.DELETE: "deleted",
+}
+
 
 class Operator:
     """Acts in the name of `actor`. Safe to use from any number of tasks."""
@@ -66,9 +73,8 @@ class Operator:
         asked = list(dict.fromkeys(check_id(id) for id in ids))
         if not asked:
             return Batch(changed=0, passed_over=0)
-        target = asked[0] if len(asked) == 1 else ", ".join(asked)
         changed, consequences = await self._store.run(
-            _act, self._store, action, asked, self._note(action, target), self._clock.now()
+            _act, self._store, action, asked, self._note(action), self._clock.now()
         )
         await self._teller.tell(consequences)
         return Batch(changed=changed, passed_over=len(asked) - changed)
@@ -166,15 +172,13 @@ class Operator:
             ) from None
         return type_.request(*args, **kwargs)
 
-    def _note(self, action: str, target: str) -> AuditRecord:
-        if len(target) > MAX_TARGET:
-            target = f"{target[:MAX_TARGET]}…"
+    def _note(self, action: str, target: str = "") -> AuditRecord:
         return AuditRecord(
             id=new_id(),
             at=datetime.now(UTC),
             actor=self._actor,
             action=str(action),
-            target=target,
+            target=_target([target]),
             count=0,
             before="",
             after="",
@@ -188,38 +192,43 @@ def _act(
     note: AuditRecord,
     now: datetime | None,
 ) -> Operation[tuple[int, Consequences]]:
-    jobs = [job for job in (yield from store.get(ids)) if job is not None]
-    changed: list[JobRecord] = []
+    eligible = ALLOWED[action]
+    asked = [job for job in (yield from store.get(ids)) if job and job.state in eligible]
+    # Locked before they are changed, so that the note tells what they were. Only the last jobs of
+    # sequences can be changed; those before them have completed.
+    sequences = sorted({job.sequence_id for job in asked})
+    last = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
+    jobs = [last[job.id] for job in asked if job.id in last]
     consequences = Consequences()
+    changed: list[str] = []
+    gone: list[str] = []
     match action:
         case JobAction.RETRY:
-            verdicts = yield from store.redrive([job.id for job in jobs], now=now)
-            changed = _applied(jobs, verdicts)
-            for job in changed:
-                consequences.redrive(job)
+            changed = _applied(jobs, (yield from store.redrive([job.id for job in jobs], now=now)))
+            for id in changed:
+                consequences.redrive(last[id])
         case JobAction.CANCEL:
-            verdicts = yield from store.cancel([job.id for job in jobs], now=now)
-            changed = _applied(jobs, verdicts)
-            for job in changed:
-                consequences.cancel(job)
+            changed = _applied(jobs, (yield from store.cancel([job.id for job in jobs], now=now)))
+            for id in changed:
+                consequences.cancel(last[id])
         case JobAction.RUN_NOW:
-            verdicts = yield from store.trigger([job.id for job in jobs], now=now)
-            changed = _applied(jobs, verdicts)
-            for job in changed:
-                consequences.trigger(job)
+            changed = _applied(jobs, (yield from store.trigger([job.id for job in jobs], now=now)))
+            for id in changed:
+                consequences.trigger(last[id])
         case JobAction.DELETE:
-            gone = set((yield from store.remove([job.id for job in jobs])))
-            changed = [job for job in jobs if job.id in gone]
+            gone = yield from store.remove([job.id for job in asked])
+            changed = sorted({job.id for job in asked}.intersection(gone))
             consequences.events.append(JobsDeleted(len(gone)))
-    if changed:
-        after = {
-            JobAction.RETRY: "pending",
-            JobAction.CANCEL: "cancelled",
-            JobAction.RUN_NOW: "due",
-            JobAction.DELETE: "deleted",
-        }[action]
+    if noted := gone or changed:
+        states = [last[id].state if id in last else JobState.COMPLETED for id in noted]
         yield from store.note(
-            msgspec.structs.replace(note, count=len(changed), before=_states(changed), after=after),
+            msgspec.structs.replace(
+                note,
+                target=note.target or _target(noted),
+                count=len(noted),
+                before=_summary(states),
+                after=_AFTER[action],
+            ),
             now=now,
         )
     return len(changed), consequences
@@ -260,13 +269,21 @@ def _start(
     return stored
 
 
-def _applied(jobs: Sequence[JobRecord], verdicts: Sequence[Verdict]) -> list[JobRecord]:
-    return [job for job, verdict in zip(jobs, verdicts, strict=True) if verdict is Verdict.APPLIED]
+def _applied(jobs: Sequence[JobRecord], verdicts: Sequence[Verdict]) -> list[str]:
+    return [
+        job.id for job, verdict in zip(jobs, verdicts, strict=True) if verdict is Verdict.APPLIED
+    ]
 
 
-def _states(jobs: Sequence[JobRecord]) -> str:
+def _target(ids: Sequence[str]) -> str:
+    """As many of them as an audit row keeps."""
+    named = ", ".join(ids)
+    return f"{named[:MAX_TARGET]}…" if len(named) > MAX_TARGET else named
+
+
+def _summary(states: Iterable[JobState]) -> str:
     """`failed`, or `3 failed, 1 cancelled`."""
-    counts = Counter(str(job.state) for job in jobs)
+    counts = Counter(map(str, states))
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{count} {state}" for state, count in counts.most_common())

@@ -105,6 +105,7 @@ class WorkerSettings:
     """How often expired leases are looked for. None: a tenth of the lease, at most a second."""
     maintain_every: float = 60.0
     forget_workers_after: float = 300.0
+    forget_audit_after: float = 90 * 86_400.0
     retention: Retention = field(default_factory=Retention)
     retention_by_type: Mapping[str, Retention] = field(default_factory=_no_overrides)
     retention_by_queue: Mapping[str, Retention] = field(default_factory=_no_overrides)
@@ -121,6 +122,7 @@ class WorkerSettings:
             "poll_every",
             "maintain_every",
             "forget_workers_after",
+            "forget_audit_after",
         ):
             check_seconds(name, getattr(self, name))
         for name in ("poll_when_told", "reap_every"):

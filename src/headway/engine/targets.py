@@ -1,4 +1,4 @@
-"""How callers name jobs and sequences: by handle, by id, or by what they have in common."""
+"""How callers name jobs and sequences: by handle, record or id, or by what they have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from headway.domain.errors import InvalidOption
-from headway.domain.job import JobState
+from headway.domain.job import JobRecord, JobState
 from headway.domain.names import check_id
 from headway.domain.reading import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
@@ -16,18 +16,23 @@ from headway.engine.jobtype import StepType
 T = TypeVar("T")
 
 AnyType = StepType[..., Any, *tuple[Any, ...]]
-Target = SequenceReference[Any] | UUID | str
-"""A job or a sequence, by handle or by id."""
+Target = SequenceReference[Any] | JobRecord | UUID | str
+"""A job or a sequence, by handle, by record or by id."""
 Targets = Target | Iterable[Target]
 
 
 def target_id(target: Target) -> str:
-    return target.id if isinstance(target, SequenceReference) else check_id(target)
+    return target.id if isinstance(target, SequenceReference | JobRecord) else check_id(target)
+
+
+def sequence_of(target: Target) -> str:
+    """The sequence that is meant; a record knows its own."""
+    return target.sequence_id if isinstance(target, JobRecord) else target_id(target)
 
 
 def target_ids(targets: Targets) -> list[str]:
     """The ids of one or many, each once."""
-    if isinstance(targets, SequenceReference | UUID | str):
+    if isinstance(targets, SequenceReference | JobRecord | UUID | str):
         return [target_id(targets)]
     return list(dict.fromkeys(target_id(target) for target in targets))
 
@@ -45,9 +50,13 @@ def make_filter(
             one.name if isinstance(one, StepType) else one for one in _many(type, str | StepType)
         ),
         queues=tuple(_many(queue, str)),
-        sequence_id=None if sequence is None else target_id(sequence),
-        root_id=None if root is None else target_id(root),
+        sequence_id=None if sequence is None else sequence_of(sequence),
+        root_id=None if root is None else _root_id(root),
     )
+
+
+def _root_id(target: Target) -> str:
+    return target.root_id if isinstance(target, JobRecord) else target_id(target)
 
 
 def check_page(limit: int) -> int:

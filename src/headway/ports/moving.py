@@ -5,7 +5,8 @@ the source: one transaction there deletes the jobs, if they are still as they we
 writes the departure; then it is *unpacked* at the target. The departure decides: before it the jobs
 are the source's, after it the target's. Whoever finds luggage that was left behind calls its batch
 off at the source first. That write and the departure exclude each other, so a mover that was only
-slow cannot depart afterwards.
+slow cannot depart afterwards. A departure is kept until its batch has been unpacked: without it the
+luggage would be taken for one that never left. A batch that was called off stays called off.
 """
 
 from __future__ import annotations
@@ -58,4 +59,8 @@ class MovingStore(Store, Protocol):
         self, batch: str, departure: Departure, *, now: datetime | None = None
     ) -> Operation[Departure]:
         """Write what becomes of a batch, unless that is written already; answers what holds."""
+        ...
+
+    def forget_departure(self, batch: str) -> Operation[None]:
+        """The batch has arrived: nobody will ask any more what became of it."""
         ...

@@ -244,6 +244,11 @@ class Operations(Protocol):
         """What operators did, by id, newest first. Raises InvalidOption as `find` does."""
         ...
 
+    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        """Remove what operators did longer ago than so many seconds, the oldest first, a thousand
+        at least; how many are gone."""
+        ...
+
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         """A worker lives; the store sets `seen_at` (and `started_at` the first time)."""
         ...
@@ -263,7 +268,8 @@ class Operations(Protocol):
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         """Delete up to `limit` sequences that the rule allows to go, with all their jobs, attempts
         and blocker entries; the number of jobs deleted. Never touches a sequence whose last job is
-        not terminal, nor one that a job which is not terminal waits for."""
+        not terminal, nor one that a job which is not terminal waits for, be it in a transaction
+        that is still open."""
         ...
 
     def current(
@@ -301,8 +307,10 @@ class Operations(Protocol):
         """Jobs that were given any of these sequences as blockers, by id; the first `limit`."""
         ...
 
-    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
-        """Delete whole trees of sequences by root; the ids of the jobs that are gone."""
+    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+        """Delete jobs, whatever state they are in, with their attempts, blocker entries and
+        reports; the ids of those that are gone. The caller has locked the last jobs of their
+        sequences and knows who waits for them."""
         ...
 
     def remove(self, ids: Sequence[str]) -> Operation[list[str]]:

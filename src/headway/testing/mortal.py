@@ -111,7 +111,7 @@ def _as_if(name: str, args: tuple[Any, ...]) -> Any:
             return {}
         case "beat":
             return None
-        case "forget_workers" | "prune":
+        case "forget_workers" | "forget_notes" | "prune":
             return 0
         case _:
             return []

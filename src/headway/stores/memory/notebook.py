@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -49,6 +49,15 @@ class Notebook(RollCall):
     def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         self._set(self._audit, record.id, msgspec.structs.replace(record, at=moment(now)))
+
+    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        yield from ()
+        since = moment(now) - timedelta(seconds=older_than)
+        gone = [id for id, record in self._audit.items() if record.at < since]
+        for id in gone:
+            self._note(self._audit, id)
+            del self._audit[id]
+        return len(gone)
 
     def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         yield from ()

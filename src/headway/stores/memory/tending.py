@@ -9,7 +9,7 @@ from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
 from headway.domain.reading import PruneRule
 from headway.ports.statement import Operation
-from headway.stores.memory.row import Row, root_id
+from headway.stores.memory.row import Row
 from headway.stores.memory.table import Table, moment
 
 
@@ -142,13 +142,12 @@ class Tending(Table):
                 if image is not None:
                     yield image
 
-    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
+    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
-        for root in dict.fromkeys(root_ids):
-            for job_id in (root, *[row.id for row in self._families.get(root, ())]):
-                row = self._grasp(job_id)
-                if row is not None and root_id(row) == root:
-                    self._drop(row)
-                    gone.append(job_id)
+        for job_id in dict.fromkeys(ids):
+            row = self._grasp(job_id)
+            if row is not None:
+                self._drop(row)
+                gone.append(job_id)
         return gone

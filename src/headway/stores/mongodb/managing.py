@@ -184,12 +184,10 @@ class Managing(Settling):
         reply = yield self._delete([{"_id": {"$in": ids}}, {"sequence_id": {"$in": ids}}])
         return int(reply["n"])
 
-    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
-        if not root_ids:
+    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+        if not ids:
             return []
-        roots = {"$in": list(root_ids)}
-        which = [{"_id": roots, "root_id": {"$exists": False}}, {"root_id": roots}]
-        documents = yield self._find({"$or": which}, {"_id": 1}, alone=False)
+        documents = yield self._find({"_id": {"$in": list(ids)}}, {"_id": 1}, alone=False)
         gone: list[str] = [document["_id"] for document in documents]
         if gone:
             yield self._delete([{"_id": {"$in": gone}}])

@@ -121,6 +121,10 @@ class Moving(Notebook):
         documents = yield self._find({"_id": batch}, collection=self._names.departure)
         return Departure(documents[0]["departure"])
 
+    def forget_departure(self, batch: str) -> Operation[None]:
+        gone = [{"q": {"_id": batch}, "limit": 1}]
+        yield Command({"delete": self._names.departure, "deletes": gone}, alone=True)
+
 
 def _last_steps(jobs: Iterable[PackedJob]) -> dict[str, int]:
     """How far each sequence has come; they travel whole."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from headway.domain.insight import AuditPage, AuditRecord, Progress
 from headway.domain.reading import ProgressReport, QueueRecord
 from headway.ports.statement import Operation, reading
-from headway.providers.mongodb import Document
-from headway.stores.mongodb.documents import literal, maybe_moment, moment, present
+from headway.providers.mongodb import Command, Document
+from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
 from headway.stores.mongodb.finding import check_page
 from headway.stores.mongodb.managing import Managing
 from headway.stores.mongodb.settling import holding
@@ -65,6 +65,20 @@ class Notebook(Managing):
             "after": literal(record.after),
         }
         yield self._upsert(self._names.audit, record.id, {"$set": said})
+
+    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        # Along the ids, which sort by time: a bounded look however long the audit is.
+        oldest = yield self._find(
+            {}, {"_id": 1}, sort={"_id": 1}, limit=1_000, collection=self._names.audit
+        )
+        which: Document = {
+            "_id": {"$in": [document["_id"] for document in oldest]},
+            "$expr": {"$lt": ["$at", {"$subtract": [present(now), micros(older_than)]}]},
+        }
+        reply = yield Command(
+            {"delete": self._names.audit, "deletes": [{"q": which, "limit": 0}]}, alone=True
+        )
+        return int(reply["n"])
 
     @reading
     def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:

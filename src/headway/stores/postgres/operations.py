@@ -113,8 +113,8 @@ class PostgresOperations(Moving):
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         started = time.monotonic()
-        rows = yield Statement(
-            self._sql["prune"],
+        ended = yield Statement(
+            self._sql["prunable"],
             (
                 str(rule.state),
                 now,
@@ -127,22 +127,32 @@ class PostgresOperations(Moving):
                 # A given `now` may lie before what was pruned already: trust no bound.
                 self._pruned.bound(rule) if now is None else EVERYTHING,
             ),
-            alone=True,
             varied=True,
         )
-        gone: int = rows[0][0]
-        self._pruned.advance(rule, rows[0][1], time.monotonic() - started)
+        gone = yield from self._delete_unneeded([(row[0], row[1]) for row in ended])
+        self._pruned.advance(rule, ended[-1][2] if ended else None, time.monotonic() - started)
         if gone:
-            yield Statement(self._sql["forget_keys"], alone=True)
-        return gone
+            yield Statement(self._sql["forget_keys"])
+        return len(gone)
 
-    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
-        rows = yield Statement(self._sql["delete"], (list(root_ids),), alone=True)
+    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["delete"], (list(ids),), alone=True)
         return [str(row[0]) for row in rows]
 
     def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
-        rows = yield Statement(self._sql["remove"], (list(ids),), alone=True)
+        ended = yield Statement(self._sql["removable"], (list(ids),))
+        return (yield from self._delete_unneeded(ended))
+
+    def _delete_unneeded(self, ended: Sequence[tuple[Any, Any]]) -> Operation[list[str]]:
+        """Delete sequences whose last jobs are locked, by the ids of both, unless somebody waits
+        for them."""
+        if not ended:
+            return []
+        rows = yield Statement(self._sql["delete_unneeded"], rows=ended)
         return [str(row[0]) for row in rows]
+
+    def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:
+        yield Statement(self._sql["lock_jobs"], (list(ids),))
 
     def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
         yield Statement(self._sql["lock_keys"], (now,), keys)

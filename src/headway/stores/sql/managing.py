@@ -85,6 +85,12 @@ class Managing(Settling):
             alone=True,
         )
 
+    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        rows = yield Statement(
+            self._sql["forget_notes"], (older_than, self._dialect.now(now)), alone=True
+        )
+        return len(rows)
+
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(
             self._sql["beat"],

@@ -92,6 +92,9 @@ class Moving(Managing):
         rows = yield Statement(self._sql["departure"], (batch,))
         return Departure(rows[0][0])
 
+    def forget_departure(self, batch: str) -> Operation[None]:
+        yield Statement(self._sql["forget_departure"], (batch,), alone=True)
+
     def _columns(self, packed: PackedJob) -> tuple[Any, ...]:
         job: JobRecord = packed.job
         stamp = self._dialect.stamp

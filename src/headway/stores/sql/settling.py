@@ -45,8 +45,8 @@ class Settling(Inserting):
             sorted((one.job_id, one.token) for one in held),
             alone=True,
         )
-        extended = {str(row[0]) for row in rows}
-        refused = [one for one in held if one.job_id not in extended]
+        extended = {(str(row[0]), str(row[1])) for row in rows}
+        refused = [one for one in held if (one.job_id, one.token) not in extended]
         if not refused:
             return [Verdict.APPLIED] * len(held)
         leases, present = yield from self._leases([one.job_id for one in refused], now)
@@ -89,6 +89,8 @@ class Settling(Inserting):
         applied: set[str] = set()
         freed: list[Freed] = []
         present = self._dialect.now(now)
+        if bool(plain) + bool(special) + len(continued) + bool(others) > 1:
+            yield from self._lock_jobs([one.job_id for one in settlements])
         if plain:
             rows: Sequence[Row] = yield Statement(
                 self._sql["complete"],
@@ -115,6 +117,11 @@ class Settling(Inserting):
             one.job_id: after_refusal(judge(one, *leases[one.job_id], moment)) for one in refused
         }
         return Settled([verdicts.get(one.job_id, Verdict.APPLIED) for one in settlements], freed)
+
+    def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:
+        """Hold these jobs before several statements change them, some each; a store with one
+        writer at a time has nothing to do."""
+        yield from ()
 
     def _complete_continued(
         self,

@@ -124,8 +124,8 @@ class SqliteOperations(Moving):
         )
         return len((yield from self._delete("delete_sequences", [row[0] for row in rows])))
 
-    def delete(self, root_ids: Sequence[str]) -> Operation[list[str]]:
-        return (yield from self._delete("delete_trees", root_ids))
+    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+        return (yield from self._delete("delete_jobs", ids))
 
     def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
         rows = yield Statement(self._sql["removable"], (list(ids),))

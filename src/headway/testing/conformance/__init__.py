@@ -22,6 +22,7 @@ from headway.testing.conformance import (
     filters,
     finish,
     insert,
+    needed,
     pause,
     progress,
     prune,
@@ -41,9 +42,10 @@ from headway.testing.conformance import (
     workers,
 )
 from headway.testing.conformance.case import Case
+from headway.testing.conformance.needed import racing_deletions
 from headway.testing.conformance.races import racing_pairs
 
-__all__ = ["CASES", "Case", "cases_for", "racing_pairs"]
+__all__ = ["CASES", "Case", "cases_for", "racing_deletions", "racing_pairs"]
 
 CASES: list[Case] = [
     *insert.case.found,
@@ -74,6 +76,7 @@ CASES: list[Case] = [
     *transactions.case.found,
     *running.case.found,
     *races.case.found,
+    *needed.case.found,
     *closing.case.found,
 ]
 

@@ -11,7 +11,15 @@ from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.testing.conformance.building import T0, add, at, new_id, raises, state_of
+from headway.testing.conformance.building import (
+    MICROSECOND,
+    T0,
+    add,
+    at,
+    new_id,
+    raises,
+    state_of,
+)
 from headway.testing.conformance.case import Cases
 
 case = Cases("audit")
@@ -63,6 +71,31 @@ async def a_cursor_that_is_not_ours_is_refused(store: Store) -> None:
     for limit in (0, 1_001):
         with raises(InvalidOption):
             await store.run(store.notes, limit=limit)
+
+
+@case
+async def old_notes_are_forgotten(store: Store) -> None:
+    old, newer = entry(), entry()
+    await store.run(store.note, old, now=T0)
+    await store.run(store.note, newer, now=at(60))
+    assert await store.run(store.forget_notes, 60.0, now=at(60)) == 0
+    assert await store.run(store.forget_notes, 60.0, now=at(60) + MICROSECOND) == 1
+    assert [record.id for record in (await store.run(store.notes)).records] == [newer.id]
+    assert await store.run(store.forget_notes, 1e9, now=at(120)) == 0
+
+
+@case
+async def many_notes_are_forgotten_in_time(store: Store) -> None:
+    def keep(count: int) -> Operation[None]:
+        for _ in range(count):
+            yield from store.note(entry(), now=T0)
+
+    await store.run(keep, 1_100)
+    gone = 0
+    while forgotten := await store.run(store.forget_notes, 1.0, now=at(60)):
+        gone += forgotten
+    assert gone == 1_100
+    assert (await store.run(store.notes)).records == []
 
 
 @case

@@ -47,6 +47,19 @@ async def nothing_but_the_lease_changes(store: Store) -> None:
     assert (after.attempts, after.losses, after.state) == (0, 0, JobState.RUNNING)
 
 
+@case.each({"stale first": 1, "valid first": -1})
+async def each_token_of_a_job_gets_its_own_answer(store: Store, direction: int) -> None:
+    job = await running(store)
+    stale, valid = Held(job.id, new_token()), Held(job.id, job.lease.token)
+    held = [stale, valid, Held(new_id(), job.lease.token)][::direction]
+    expected = [Verdict.MISMATCH, Verdict.APPLIED, Verdict.NOT_FOUND][::direction]
+    assert await store.run(store.extend, held, 60.0, now=at(10)) == expected
+    again = await store.run(store.extend, [valid, stale, valid], 60.0, now=at(10))
+    assert again == [Verdict.APPLIED, Verdict.MISMATCH, Verdict.APPLIED]
+    stored = await read(store, job.id)
+    assert stored.lease == Lease(job.lease.token, job.lease.version, at(70))
+
+
 @case
 async def a_lease_can_be_made_shorter(store: Store) -> None:
     job = await running(store)

@@ -9,6 +9,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,
     LEASE,
+    OTHER_ERROR,
     add,
     apply,
     at,
@@ -152,3 +153,26 @@ async def a_redriven_sequence_goes_on(store: Store) -> None:
     (last,) = await store.run(store.current, [first.id])
     assert last is not None
     assert (last.id, last.state) == (following.id, JobState.COMPLETED)
+
+
+@case.each({"fails again": True, "completes": False})
+async def the_last_error_is_kept_until_there_is_another(store: Store, fails: bool) -> None:
+    job = await read(store, await in_state(store, JobState.FAILED))
+    await store.run(store.redrive, [job.id], now=at(2))
+    assert (await read(store, job.id)).last_error == ERROR
+    again = await claim_one(store, job.queue, now=at(2))
+    assert (await read(store, job.id)).last_error == ERROR
+    if fails:
+        await apply(store, Fail(again.id, again.lease.token, OTHER_ERROR), now=at(3))
+    else:
+        await complete(store, again, now=at(3))
+    assert (await read(store, job.id)).last_error == (OTHER_ERROR if fails else ERROR)
+
+
+@case
+async def the_last_error_of_a_job_that_is_completed_from_outside_is_kept(store: Store) -> None:
+    job = await running(store)
+    await apply(store, Retry(job.id, job.lease.token, 5.0, ERROR))
+    await store.run(store.finish, job.id, None, None, now=at(2))
+    stored = await read(store, job.id)
+    assert (stored.state, stored.last_error) == (JobState.COMPLETED, ERROR)

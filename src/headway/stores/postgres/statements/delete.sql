@@ -1,11 +1,5 @@
 with gone as (
-    delete from /*headway*/job
-    where id = any(array(
-        select unnest($1::uuid[])
-        union
-        select id from /*headway*/job where root_id = any($1::uuid[]) and root_id <> id
-    ))
-    returning id
+    delete from /*headway*/job where id = any($1::uuid[]) returning id
 ), attempts_gone as (
     delete from /*headway*/attempt where job_id in (select id from gone)
 ), blockers_gone as (

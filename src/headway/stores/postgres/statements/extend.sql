@@ -4,4 +4,4 @@ from unnest($1::uuid[], $2::uuid[]) as held (id, token)
 where j.id = held.id
     and j.lease_token = held.token
     and j.lease_until > coalesce($3::timestamptz, statement_timestamp())
-returning j.id
+returning j.id, j.lease_token

@@ -4,4 +4,4 @@ from json_each(?1) held
 where /*headway*/job.id = held.value ->> 0
     and lease_token = held.value ->> 1
     and lease_until > ?2
-returning id
+returning id, lease_token

@@ -1,0 +1,1 @@
+delete from /*headway*/departure where batch = ?1
