@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 import psycopg
 
 from headway import Headway
+from headway.domain.errors import StoreUnreachable
 from headway.domain.job import NewJob
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_id, new_token
@@ -87,6 +88,44 @@ async def _late_commit(dsn: str) -> str | None:
     finally:
         await store.close()
     return f"a job that was committed late was not claimed within {PATIENCE:.0f} s"
+
+
+def lost_claim(dsn: str) -> str | None:
+    """Jobs of a claim whose answer was lost are run at once, by the worker that claimed them."""
+    return asyncio.run(_lose_a_claim())
+
+
+class Forgetful(MemoryStore):
+    """Grants the first claim, and its answer is lost."""
+
+    lost = False
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        answer = await super().run(operation, *args, **kwargs)
+        if operation.__name__ == "claim" and not self.lost:
+            self.lost = True
+            raise StoreUnreachable(self.name, "the answer was lost")
+        return answer
+
+
+async def _lose_a_claim() -> str | None:
+    app = Headway(Forgetful())
+    ran: list[int] = []
+
+    @app.job
+    async def brief(number: int) -> None:
+        ran.append(number)
+
+    async with app:
+        await app.start_many([brief.request(number) for number in range(10)])
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await app.worker(concurrency=20).run(drain=True)
+        except TimeoutError:
+            pass
+    return None if len(ran) == 10 else f"{10 - len(ran)} of 10 jobs were left to their leases"
 
 
 async def _claim(store: PostgresStore) -> list[str]:

@@ -17,6 +17,7 @@ from headway.engine import heartbeat, runner
 from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
+from headway.engine.fetcher import Fetcher
 from headway.engine.staging import Committed
 from headway.ports.store import Inserted
 from headway.stores.memory import claiming, settling
@@ -225,6 +226,17 @@ def bound_without_looking() -> None:
     Lanes.should_look_around = lambda self, queues: (
         not any(self._bounds.get(queue.name) for queue in queues)
     )
+
+
+def claims_forgotten() -> None:
+    """A claim whose answer was lost is followed by another one, and not repeated."""
+    claim = Fetcher._claim
+
+    async def forgetful(self: Any, shares: Any, limit: int) -> Any:
+        self._unanswered = None
+        return await claim(self, shares, limit)
+
+    Fetcher._claim = forgetful
 
 
 def keys_unlocked() -> None:

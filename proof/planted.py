@@ -31,6 +31,8 @@ GROUPS = {
     "remove": "remove",
     "prune": "prune",
     "dedup": "dedup",
+    "reclaim": "claim",
+    "taken before": "claim",
     "claiming": "running",
 }
 """The cases to begin with, by a word in a bug's name: all are tried, but these find it sooner."""
@@ -49,6 +51,7 @@ def bugs() -> list[Bug]:
         *(Bug(name, plant, "sim") for name, plant in engine_bugs.SEEN_BY_SIMULATION.items()),
         Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
+        Bug("claim repeated by another token", engine_bugs.claims_forgotten, "lost_claim"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(
@@ -79,7 +82,9 @@ def find(bug: Bug, dsn: str) -> str | None:
 
 
 def _group(bug: Bug) -> str:
-    return next((group for word, group in GROUPS.items() if word in bug.name), "fence")
+    return next(
+        (group for word, group in GROUPS.items() if word in bug.name.replace("_", " ")), "fence"
+    )
 
 
 def main() -> None:

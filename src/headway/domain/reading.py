@@ -208,6 +208,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[QueueShare, ...]
     types: tuple[str, ...]
     limit: int
+    again: bool = False
+    """A claim with this token was sent before, and its answer may have been lost."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -105,7 +105,11 @@ class Operations(Protocol):
     ) -> Operation[list[ClaimedJob]]:
         """Hand out due pending jobs: queues in the order given, within a queue by priority
         (highest first), then `run_at`, then id. Nothing from paused queues. Raises InvalidOption
-        for `lease_for <= 0`. Returns them in the order in which they should be run."""
+        for `lease_for <= 0`. Returns them in the order in which they should be run.
+
+        If the order is given `again`, the jobs that carry its token and whose lease is valid come
+        first: their leases begin anew, and if there are any, no others are taken. A store that
+        tries a claim again by itself does the same."""
         ...
 
     def extend(

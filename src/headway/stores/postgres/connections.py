@@ -196,6 +196,13 @@ def is_lost_connection(error: BaseException) -> bool:
     return state is None or state[:2] in ("08", "57") or state == "53300"
 
 
+def is_dead(error: BaseException) -> bool:
+    """The connection that was used is of no use any more, and neither may be those of its age."""
+    return is_lost_connection(error) and not isinstance(
+        error, psycopg.errors.QueryCanceled | PoolTimeout
+    )
+
+
 def is_transient(error: BaseException) -> bool:
     """Trying the whole operation again may help. Having waited for a connection in vain, it has
     been tried for long enough."""

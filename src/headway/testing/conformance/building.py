@@ -95,6 +95,7 @@ def order(
     token: str | None = None,
     lease_for: float = LEASE,
     worker: str = "worker-1",
+    again: bool = False,
 ) -> ClaimOrder:
     """A claim's order; a queue given by name is not limited by itself."""
     shares = (
@@ -108,6 +109,7 @@ def order(
         queues=tuple(shares),
         types=tuple(types),
         limit=limit,
+        again=again,
     )
 
 
