@@ -13,7 +13,7 @@ from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
-from headway.engine import heartbeat, runner
+from headway.engine import committer, heartbeat, runner
 from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
@@ -237,6 +237,11 @@ def claims_forgotten() -> None:
         return await claim(self, shares, limit)
 
     Fetcher._claim = forgetful
+
+
+def trouble_is_the_jobs_fault() -> None:
+    """A job whose outcome cannot be stored now is dead-lettered, whatever the reason."""
+    committer.is_refusal = lambda error: True
 
 
 def keys_unlocked() -> None:

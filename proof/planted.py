@@ -52,6 +52,7 @@ def bugs() -> list[Bug]:
         Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
         Bug("claim repeated by another token", engine_bugs.claims_forgotten, "lost_claim"),
+        Bug("busy store taken for a bad job", engine_bugs.trouble_is_the_jobs_fault, "busy_store"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(

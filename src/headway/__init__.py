@@ -4,6 +4,7 @@ from headway.app import Headway, SyncClient
 from headway.domain.dedup import Dedup
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     DuplicateJob,
     HeadwayError,
     InvalidName,
@@ -24,6 +25,7 @@ from headway.domain.errors import (
     SequencesNeeded,
     StoreClosed,
     StoreError,
+    StoreRefused,
     StoreUnreachable,
     UnknownJobType,
     Unrecoverable,
@@ -63,6 +65,7 @@ __all__ = [
     "Completion",
     "ConfigurationError",
     "Continuation",
+    "DataRefused",
     "Dedup",
     "DuplicateJob",
     "Failure",
@@ -106,6 +109,7 @@ __all__ = [
     "StepType",
     "StoreClosed",
     "StoreError",
+    "StoreRefused",
     "StoreUnreachable",
     "SyncClient",
     "UnknownJobType",

@@ -18,6 +18,7 @@ from pymongo.synchronous.client_session import ClientSession
 
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
@@ -40,6 +41,7 @@ from headway.stores.mongodb.limits import LONGEST, Limits
 from headway.stores.mongodb.migrating import applied_migrations, apply_migrations, migrations
 from headway.stores.mongodb.moving import Moving
 from headway.stores.mongodb.running import (
+    DRIVERS_ERRORS,
     AsyncRunner,
     BlockingRunner,
     begin,
@@ -48,6 +50,7 @@ from headway.stores.mongodb.running import (
     drive_sync,
     is_away,
     is_conflict,
+    is_refusal,
     is_transient,
     through_conflicts,
     through_conflicts_sync,
@@ -156,7 +159,7 @@ class MongoStore(Moving):
             return await self._patience.run(
                 lambda: through_conflicts(attempt, limit or LONGEST), is_transient
             )
-        except PyMongoError as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
@@ -175,7 +178,7 @@ class MongoStore(Moving):
             return self._patience.run_sync(
                 lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
             )
-        except PyMongoError as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     async def run_in(
@@ -197,14 +200,16 @@ class MongoStore(Moving):
                     lambda command: run_command(database, command, tx),
                 )
             except PyMongoError as error:
-                if is_first and is_conflict(error):
+                if is_first and (is_conflict(error) or is_transient(error)):
                     await tx.abort_transaction()
                 raise
 
-        # Nothing has been done yet in a transaction of our making: it can wait for others by being
-        # begun anew, as if it had come later.
+        # Nothing has been done yet in a transaction of our making: it can wait for others, and do
+        # without a connection that is dead, by being begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+        if not is_first:
+            return await attempt()
+        return await self._patience.run(lambda: through_conflicts(attempt, LONGEST), is_transient)
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -307,7 +312,7 @@ class MongoStore(Moving):
         if hello["maxWireVersion"] < OLDEST:
             raise ConfigurationError(f"{self.name} is too old; use MongoDB 6.0 or later")
 
-    def _explained(self, error: PyMongoError) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         if is_away(error):
             return StoreUnreachable(self.name, _first_line(error))
         if is_conflict(error):
@@ -315,6 +320,8 @@ class MongoStore(Moving):
                 f"{self.name}: others kept changing the same jobs ({_first_line(error)}); "
                 "try it again"
             )
+        if is_refusal(error):
+            return DataRefused(self.name, _first_line(error))
         return error
 
 

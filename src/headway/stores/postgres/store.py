@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.errors import (
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
@@ -29,6 +30,7 @@ from headway.providers.reaching import connect_arguments, describe
 from headway.stores.patience import Patience, once_more
 from headway.stores.postgres.borrowing import Borrowed
 from headway.stores.postgres.connections import (
+    DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
     AsyncRunner,
     BlockingRunner,
@@ -36,6 +38,7 @@ from headway.stores.postgres.connections import (
     guest_pool,
     is_dead,
     is_lost_connection,
+    is_refusal,
     is_transient,
     own_pool,
 )
@@ -164,7 +167,7 @@ class PostgresStore(PostgresOperations, Joining):
 
         try:
             return await self._patience.run(attempt, is_transient)
-        except psycopg.Error as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
@@ -192,7 +195,7 @@ class PostgresStore(PostgresOperations, Joining):
 
         try:
             return self._patience.run_sync(attempt, is_transient)
-        except psycopg.Error as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     @asynccontextmanager
@@ -238,11 +241,13 @@ class PostgresStore(PostgresOperations, Joining):
         except psycopg.OperationalError as error:
             raise StoreUnreachable(self.name, _first_line(error)) from None
 
-    def _explained(self, error: psycopg.Error) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
             return SchemaMissing(self.name)
         if is_lost_connection(error):
             return StoreUnreachable(self.name, _first_line(error))
+        if is_refusal(error):
+            return DataRefused(self.name, _first_line(error))
         return error
 
 

@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
@@ -33,6 +34,8 @@ from headway.stores.sqlite.threads import ConnectionThread
 P = ParamSpec("P")
 T = TypeVar("T")
 
+REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, UnicodeError, OverflowError)
+"""The data is at fault: text that SQLite cannot hold, a number out of range, too much."""
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 
 
@@ -114,12 +117,18 @@ class SqliteStore(SqliteOperations, Joining):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await asyncio.wrap_future(self._submit(operation, *args, **kwargs))
+        try:
+            return await asyncio.wrap_future(self._submit(operation, *args, **kwargs))
+        except REFUSALS as error:
+            raise DataRefused(self.name, str(error)) from error
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return self._submit(operation, *args, **kwargs).result()
+        try:
+            return self._submit(operation, *args, **kwargs).result()
+        except REFUSALS as error:
+            raise DataRefused(self.name, str(error)) from error
 
     def _submit(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
