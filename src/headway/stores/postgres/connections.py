@@ -33,8 +33,8 @@ NO_COPY = (UniqueViolation, FeatureNotSupported)
 """An earlier try has stored the jobs, or row-level security is on: only an insert will do."""
 DRIVERS_ERRORS = (psycopg.Error, UnicodeError, OverflowError)
 """What psycopg raises; the last two are Python's, about values that cannot be sent."""
-_DATAS_FAULT = ("22", "23", "54")
-"""Classes of errors: data exception, integrity constraint violation, program limit exceeded."""
+_DATAS_FAULT = ("22", "23")
+"""Classes of errors: data exception, integrity constraint violation."""
 WAIT_FOR_CONNECTION = 5.0
 """Seconds that an operation waits for a connection before it says that the server is away."""
 
@@ -201,7 +201,7 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """The data is at fault: text that PostgreSQL cannot hold, a number out of range, too much."""
+    """The data is at fault: text that PostgreSQL cannot hold, a number out of range."""
     if isinstance(error, psycopg.Error):
         return (error.sqlstate or "")[:2] in _DATAS_FAULT or isinstance(error, psycopg.DataError)
     return isinstance(error, UnicodeError | OverflowError)
