@@ -1,13 +1,22 @@
-"""Opening an app on an SQLite file while somebody holds its write lock: perhaps the caller, in the
-transaction in which it is about to start its first job."""
+"""Opening an SQLite file: one that cannot be opened, and one whose write lock somebody holds; it may
+be the caller, in the transaction in which it is about to start its first job."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sqlite3
+import tempfile
+import warnings
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from headway import Headway
+from headway.domain.errors import StoreRefused
+from headway.stores.sqlite import SqliteStore
 
 
 def test_the_first_start_may_be_in_a_transaction_that_has_written(sqlite_path: Path) -> None:
@@ -25,3 +34,76 @@ def test_the_first_start_may_be_in_a_transaction_that_has_written(sqlite_path: P
         connection.commit()
     assert started.get().state == "pending"
     app.sync.close()
+
+
+@pytest.fixture
+def everyones_path() -> Iterator[Path]:
+    """A directory that a process without rights can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_path_without_a_directory(tmp_path: Path) -> None:
+    said = _said(tmp_path / "missing" / "shop.db")
+    assert said.endswith(
+        f"there is no directory {tmp_path / 'missing'}; create it, or name another path"
+    )
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    assert _said(tmp_path).endswith(f"{tmp_path}: it is a directory; name a file in it")
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear Sir or Madam, " * 1_000)
+    assert _said(path).endswith("it is not an SQLite database; name another file")
+    assert path.read_text().startswith("Dear Sir")
+
+
+def test_a_file_that_must_not_be_read(everyones_path: Path) -> None:
+    path = everyones_path / "shop.db"
+    path.touch(mode=0)
+    assert _said_without_rights(path).endswith(
+        "this process may not read and write it; change the permissions of the file"
+    )
+
+
+def test_a_directory_that_must_not_be_written(everyones_path: Path) -> None:
+    everyones_path.chmod(0o555)
+    assert _said_without_rights(everyones_path / "shop.db").endswith(
+        f"this process may not create files in {everyones_path}; "
+        "change the permissions of the directory"
+    )
+
+
+def _said(path: Path) -> str:
+    app = Headway(f"sqlite:///{path}")
+    with pytest.raises(StoreRefused) as caught:
+        app.sync.start_many([])
+    assert str(caught.value).startswith(f"cannot use SQLite file {path}: ")
+    return str(caught.value)
+
+
+def _said_without_rights(path: Path) -> str:
+    """The same in a process that may not do everything."""
+    receiver, sender = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of other tests are no matter
+        child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            try:
+                asyncio.run(SqliteStore(path).migrate())
+            except StoreRefused as error:
+                os.write(sender, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(sender)
+    with os.fdopen(receiver) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return text

@@ -13,7 +13,7 @@ import pymongo
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import ConfigurationError as PyMongoConfigurationError
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
 from headway.domain.errors import (
@@ -23,6 +23,7 @@ from headway.domain.errors import (
     SchemaOutdated,
     StoreClosed,
     StoreError,
+    StoreRefused,
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
@@ -70,6 +71,10 @@ SETTINGS: dict[str, Any] = {
 """Unless the URL says otherwise."""
 WAIT_AT_FIRST = 5.0
 """Seconds that opening waits for a server before it says that there is none."""
+_RIGHTS = "grant the user readWrite on the database, or name another user in the URL"
+_LOGIN = "check the user, the password and authSource in the URL"
+NOT_LET_IN = {11: _LOGIN, 13: _RIGHTS, 18: _LOGIN, 8000: _LOGIN}
+"""By the code of the error, what to do about it."""
 OLDEST = 17
 """The wire version of MongoDB 6.0."""
 
@@ -287,14 +292,14 @@ class MongoStore(Moving):
                 await self._check_server(client)
                 yield client
             except PyMongoError as error:
-                raise StoreUnreachable(self.name, _first_line(error)) from None
+                raise self._unreachable(error) from None
 
     async def _check(self, client: AsyncMongoClient[Document]) -> None:
         try:
             await self._check_server(client)
             found = max(await applied_migrations(client[self._database], self._names), default=0)
         except PyMongoError as error:
-            raise StoreUnreachable(self.name, _first_line(error)) from None
+            raise self._unreachable(error) from None
         needed = migrations(self._names)[-1].version
         if found == 0:
             raise SchemaMissing(self.name)
@@ -312,9 +317,19 @@ class MongoStore(Moving):
         if hello["maxWireVersion"] < OLDEST:
             raise ConfigurationError(f"{self.name} is too old; use MongoDB 6.0 or later")
 
+    def _unreachable(self, error: PyMongoError) -> StoreUnreachable:
+        """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
+        said = _first_line(error)
+        if advice := _advice(error):
+            return StoreRefused(self.name, said.partition(", full error")[0], advice)
+        if "SSL handshake failed" in said or "certificate verify failed" in said:
+            advice = "check tls in the URL, and whether the server offers TLS"
+            return StoreRefused(self.name, said, advice)
+        return StoreUnreachable(self.name, said)
+
     def _explained(self, error: Exception) -> Exception:
-        if is_away(error):
-            return StoreUnreachable(self.name, _first_line(error))
+        if isinstance(error, PyMongoError) and (is_away(error) or _advice(error)):
+            return self._unreachable(error)
         if is_conflict(error):
             return StoreError(
                 f"{self.name}: others kept changing the same jobs ({_first_line(error)}); "
@@ -323,6 +338,12 @@ class MongoStore(Moving):
         if is_refusal(error):
             return DataRefused(self.name, _first_line(error))
         return error
+
+
+def _advice(error: PyMongoError) -> str | None:
+    if not isinstance(error, OperationFailure):
+        return None
+    return _LOGIN if "requires authentication" in str(error) else NOT_LET_IN.get(error.code or 0)
 
 
 def _first_line(error: BaseException) -> str:

@@ -26,7 +26,7 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
-from headway.providers.reaching import connect_arguments, describe
+from headway.providers.reaching import connect_arguments, describe, unreachable
 from headway.stores.patience import Patience, once_more
 from headway.stores.postgres.borrowing import Borrowed
 from headway.stores.postgres.connections import (
@@ -239,7 +239,7 @@ class PostgresStore(PostgresOperations, Joining):
                 **connect_arguments(self._dsn),
             )
         except psycopg.OperationalError as error:
-            raise StoreUnreachable(self.name, _first_line(error)) from None
+            raise unreachable(self.name, error) from None
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from headway.domain.errors import (
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
-    StoreUnreachable,
+    StoreRefused,
 )
 from headway.domain.names import check_identifier
 from headway.ports.provider import Provider
@@ -165,10 +166,31 @@ class SqliteStore(SqliteOperations, Joining):
                 lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
             )
         except sqlite3.Error as error:
-            raise StoreUnreachable(self.name, str(error)) from None
+            raise self._refused(error) from None
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         return connection
+
+    def _refused(self, error: sqlite3.Error) -> StoreRefused:
+        """Why the file cannot be opened, in one sentence."""
+        path = Path(self._path)
+        directory = path.absolute().parent
+        if not directory.is_dir():
+            cause = f"there is no directory {directory}"
+            advice = "create it, or name another path"
+        elif path.is_dir():
+            cause, advice = "it is a directory", "name a file in it"
+        elif getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            cause, advice = "it is not an SQLite database", "name another file"
+        elif path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            cause = "this process may not read and write it"
+            advice = "change the permissions of the file"
+        elif not os.access(directory, os.W_OK | os.X_OK):
+            cause = f"this process may not create files in {directory}"
+            advice = "change the permissions of the directory"
+        else:
+            cause, advice = str(error), "check the path and the disk"
+        return StoreRefused(self.name, cause, advice)
 
     def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
         table = f"{self._prefix}migration"
