@@ -1,5 +1,5 @@
-"""Opening an SQLite file: one that cannot be opened, and one whose write lock somebody holds; it may
-be the caller, in the transaction in which it is about to start its first job."""
+"""Opening an SQLite file: one that cannot be opened, and one whose write lock somebody holds, as
+the caller may, in the transaction in which it is about to start its first job."""
 
 from __future__ import annotations
 
