@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -107,3 +108,50 @@ def _said_without_rights(path: Path) -> str:
         text = said.read()
     os.waitpid(child, 0)
     return text
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+def _modes(path: Path) -> dict[str, int]:
+    return {
+        each.name.removeprefix(path.name): stat.S_IMODE(each.stat().st_mode)
+        for each in path.parent.iterdir()
+        if each.name.startswith(path.name)
+    }
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_new_file_is_its_owners_alone(sqlite_path: Path) -> None:
+    app = Headway(f"sqlite:///{sqlite_path}")
+
+    @app.job
+    async def work() -> None: ...
+
+    async with app:
+        worker = app.worker()
+        await worker.start()
+        modes = _modes(sqlite_path)
+        await worker.stop()
+    assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600, "-news": 0o700}
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_new_file_behind_a_link_is_its_owners_alone(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "shop.db")
+    await SqliteStore(link).migrate()
+    assert _modes(tmp_path / "shop.db")[""] == 0o600
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_file_that_is_there_keeps_its_permissions(sqlite_path: Path) -> None:
+    sqlite_path.touch()
+    sqlite_path.chmod(0o660)
+    async with Headway(f"sqlite:///{sqlite_path}") as app:
+        await app.list()
+        assert set(_modes(sqlite_path).values()) == {0o660}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
 from headway.domain.errors import ConfigurationError, StoreRefused, StoreUnreachable
+from headway.domain.names import check_parameters
 
+_STRANGE = re.compile(r'invalid (?:URI query parameter:|connection option) "([^"]+)"')
 WHO_ANSWERS = "select pg_backend_pid()"
 
 # libpq tells by words alone why it is not let in; where they are in another language than English,
@@ -85,7 +89,10 @@ def is_pooled(
 def _parts(dsn: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
+    except psycopg.ProgrammingError as error:
+        if strange := _STRANGE.match(str(error)):
+            known = [option.keyword.decode() for option in Conninfo.get_defaults()]
+            check_parameters("a PostgreSQL DSN", f"{strange[1]}=", known)
         raise ConfigurationError(
             "the PostgreSQL DSN cannot be read; write postgresql://user:password@host:port/database"
             " with special characters in user and password percent-encoded"

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -159,19 +159,27 @@ class SqliteStore(SqliteOperations, Joining):
 
     def _connect(self) -> sqlite3.Connection:
         try:
+            self._make_file()
             connection = sqlite3.connect(
                 self._path, isolation_level=None, timeout=0, check_same_thread=False
             )
             retry_while_busy(
                 lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
             )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._refused(error) from None
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         return connection
 
-    def _refused(self, error: sqlite3.Error) -> StoreRefused:
+    def _make_file(self) -> None:
+        """For its owner alone, if there is none yet: payloads are in it. What SQLite puts beside it
+        has the same permissions."""
+        path = os.path.realpath(self._path)
+        with suppress(FileExistsError):  # closing one that is there would let go of its locks
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _refused(self, error: sqlite3.Error | OSError) -> StoreRefused:
         """Why the file cannot be opened, in one sentence."""
         path = Path(self._path)
         directory = path.absolute().parent
