@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 import psycopg
 
 from headway import Headway, Job
-from headway.domain.errors import StoreUnreachable
+from headway.domain.errors import StoreError, StoreUnreachable
 from headway.domain.job import NewJob
 from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.settlement import Complete, Settled, Settlement
 from headway.engine.identity import new_id, new_token
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
@@ -187,6 +189,76 @@ async def _late_commit(dsn: str) -> str | None:
     finally:
         await store.close()
     return f"a job that was committed late was not claimed within {PATIENCE:.0f} s"
+
+
+def lost_claim(dsn: str) -> str | None:
+    """Jobs of a claim whose answer was lost are run at once, by the worker that claimed them."""
+    return asyncio.run(_lose_a_claim())
+
+
+class Forgetful(MemoryStore):
+    """Grants the first claim, and its answer is lost."""
+
+    lost = False
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        answer = await super().run(operation, *args, **kwargs)
+        if operation.__name__ == "claim" and not self.lost:
+            self.lost = True
+            raise StoreUnreachable(self.name, "the answer was lost")
+        return answer
+
+
+async def _lose_a_claim() -> str | None:
+    app = Headway(Forgetful())
+    ran: list[int] = []
+
+    @app.job
+    async def brief(number: int) -> None:
+        ran.append(number)
+
+    async with app:
+        await app.start_many([brief.request(number) for number in range(10)])
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await app.worker(concurrency=20).run(drain=True)
+        except TimeoutError:
+            pass
+    return None if len(ran) == 10 else f"{10 - len(ran)} of 10 jobs were left to their leases"
+
+
+def busy_store(dsn: str) -> str | None:
+    """A job that succeeded while the store was busy is completed when the store is free."""
+    return asyncio.run(_settle_when_busy())
+
+
+class Busy(MemoryStore):
+    """Has no time for the first completions."""
+
+    left = 4
+
+    def settle(
+        self, settlements: Sequence[Settlement], *, now: datetime | None = None
+    ) -> Operation[Settled]:
+        if self.left and any(isinstance(each, Complete) for each in settlements):
+            self.left -= 1
+            raise StoreError("others are in the way")
+        return (yield from super().settle(settlements, now=now))
+
+
+async def _settle_when_busy() -> str | None:
+    app = Headway(Busy())
+
+    @app.job
+    async def brief() -> None: ...
+
+    async with app:
+        job = await app.start(brief.request())
+        await app.worker().run(drain=True)
+        state = (await job.get()).state
+    return None if state == "completed" else f"a job that succeeded is {state}"
 
 
 async def _claim(store: PostgresStore) -> list[str]:

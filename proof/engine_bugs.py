@@ -13,11 +13,12 @@ from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
-from headway.engine import heartbeat, lanes, runner
+from headway.engine import committer, heartbeat, lanes, runner
 from headway.engine.absence import Absence
 from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
+from headway.engine.fetcher import Fetcher
 from headway.engine.staging import Committed
 from headway.ports.store import Inserted
 from headway.stores.memory import claiming, settling
@@ -226,6 +227,22 @@ def bound_without_looking() -> None:
     Lanes.should_look_around = lambda self, queues: (
         not any(self._bounds.get(queue.name) for queue in queues)
     )
+
+
+def claims_forgotten() -> None:
+    """A claim whose answer was lost is followed by another one, and not repeated."""
+    claim = Fetcher._claim
+
+    async def forgetful(self: Any, shares: Any, limit: int) -> Any:
+        self._unanswered = None
+        return await claim(self, shares, limit)
+
+    Fetcher._claim = forgetful
+
+
+def trouble_is_the_jobs_fault() -> None:
+    """A job whose outcome cannot be stored now is dead-lettered, whatever the reason."""
+    committer.is_refusal = lambda error: True
 
 
 def keys_unlocked() -> None:

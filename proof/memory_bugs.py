@@ -25,6 +25,11 @@ FENCES: list[tuple[Any, str, str]] = [
     (Settling._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
     (Claiming._extend_one, "if verdict is not Verdict.APPLIED:", "if False:"),
     (Claiming._extend_one, "if place.token == lease.token:", "if True:"),
+    (
+        Claiming._taken_before,
+        "self._extend_one(Held(row.id, order.token), until, now)",
+        "Verdict.APPLIED",
+    ),
     (Claiming.expired, "and row.until <= now", "and True"),
     (Notebook.report, "verdict is Verdict.APPLIED", "True"),
     (Settling._free, "and row.state is JobState.BLOCKED", "and True"),

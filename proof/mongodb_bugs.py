@@ -129,6 +129,27 @@ def claims_what_others_have_claimed() -> None:
     claiming.Claiming._take = take
 
 
+def _taken_before_without(key: str) -> Callable[[], None]:
+    def plant() -> None:
+        sound = claiming.Claiming._taken_before
+
+        def taken_before(self: Any, order: Any, now: Any) -> Operation[Any]:
+            taking = sound(self, order, now)
+            command = next(taking)
+            try:
+                while True:
+                    body = command.body
+                    which = body["updates"][0]["q"] if "updates" in body else body["filter"]
+                    which[key] = HOLDS[key]
+                    command = taking.send((yield command))
+            except StopIteration as taken:
+                return taken.value
+
+        claiming.Claiming._taken_before = taken_before
+
+    return plant
+
+
 def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
     def plant() -> None:
         sound = managing.Managing._change
@@ -152,6 +173,12 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     },
     **{
         f"mongodb: plain completions without the {KINDS[key]}": _plain_without(key) for key in HOLDS
+    },
+    **{
+        f"mongodb: what a claim had taken before without the {KINDS[key]}": _taken_before_without(
+            key
+        )
+        for key in HOLDS
     },
     "mongodb: losing jobs without the expiry": unguarded_reaper,
     "mongodb: losses are never set back": _losses(_never_set_back),

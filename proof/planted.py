@@ -34,6 +34,8 @@ GROUPS = {
     "delete_unneeded": "remove",
     "prun": "prune",
     "dedup": "dedup",
+    "reclaim": "claim",
+    "taken before": "claim",
     "claiming": "running",
     "claim.sql": "claim",
     "lost_at_most": "claim",
@@ -59,6 +61,8 @@ def bugs() -> list[Bug]:
         *(Bug(name, plant, "absence") for name, plant in engine_bugs.SEEN_BY_ABSENCE.items()),
         Bug("suspects claimed at any time", engine_bugs.suspects_at_any_time, "suspects"),
         Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
+        Bug("claim repeated by another token", engine_bugs.claims_forgotten, "lost_claim"),
+        Bug("busy store taken for a bad job", engine_bugs.trouble_is_the_jobs_fault, "busy_store"),
         Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(
@@ -89,7 +93,9 @@ def find(bug: Bug, dsn: str) -> str | None:
 
 
 def _group(bug: Bug) -> str:
-    return next((group for word, group in GROUPS.items() if word in bug.name), "fence")
+    return next(
+        (group for word, group in GROUPS.items() if word in bug.name.replace("_", " ")), "fence"
+    )
 
 
 def main() -> None:

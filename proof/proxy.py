@@ -29,6 +29,9 @@ class Proxy:
         self.cut_commits = 0.0
         """The part of commits after which the connection is reset before their answer."""
         self.commits_cut = 0
+        self.lost_mark = b""
+        self.answers_to_lose = 0
+        """How often the connection is reset before an answer that holds the mark."""
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._links: set[_Link] = set()
@@ -118,6 +121,10 @@ class _Link:
                     await asyncio.sleep(proxy.delay * random.random())
                 while proxy.swallow:
                     await asyncio.sleep(0.02)
+                if not to_server and proxy.answers_to_lose and proxy.lost_mark in data:
+                    proxy.answers_to_lose -= 1
+                    self.reset()
+                    return
                 writer.write(data)
                 await writer.drain()
                 cut = to_server and COMMIT in data.lower() and random.random() < proxy.cut_commits

@@ -18,7 +18,7 @@ from headway.ports.notifier import Attendant, Disposer, Listener, Reach
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.transaction import MemoryTransaction
-from headway.stores.patience import Patience
+from headway.stores.patience import Patience, once_more
 from proof.simulation.loop import SimulatedProcess
 
 if TYPE_CHECKING:
@@ -66,9 +66,14 @@ class SimulatedStore:
         return ""
 
     async def run(self, operation: Callable[..., Operation[T]], /, *args: Any, **kwargs: Any) -> T:
-        return await self._patience.run(
-            partial(self._attempt, operation, *args, **kwargs), _is_transient
-        )
+        made = partial(operation, *args, **kwargs)
+
+        async def attempt() -> T:
+            nonlocal made
+            this, made = made, once_more(made)
+            return await self._attempt(this)
+
+        return await self._patience.run(attempt, _is_transient)
 
     async def run_in(
         self, tx: Any, operation: Callable[..., Operation[T]], /, *args: Any, **kwargs: Any
@@ -111,11 +116,9 @@ class SimulatedStore:
 
     def expect(self, queue: str, run_at: datetime | None) -> None: ...
 
-    async def _attempt(
-        self, operation: Callable[..., Operation[T]], /, *args: Any, **kwargs: Any
-    ) -> T:
+    async def _attempt(self, made: partial[Operation[T]]) -> T:
         fate = await self._travel()
-        answer = await self._memory.run(operation, *args, **kwargs)
+        answer = await self._memory.run(made.func, *made.args, **made.keywords)
         await self._return(fate)
         return answer
 

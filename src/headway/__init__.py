@@ -4,6 +4,7 @@ from headway.app import Headway, SyncClient
 from headway.domain.dedup import Dedup
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     DuplicateJob,
     HeadwayError,
     InvalidName,
@@ -20,6 +21,7 @@ from headway.domain.errors import (
     SequencesNeeded,
     StoreClosed,
     StoreError,
+    StoreRefused,
     StoreUnreachable,
     UnknownJobType,
     Unrecoverable,
@@ -59,6 +61,7 @@ __all__ = [
     "Completion",
     "ConfigurationError",
     "Continuation",
+    "DataRefused",
     "Dedup",
     "DuplicateJob",
     "Failure",
@@ -98,6 +101,7 @@ __all__ = [
     "StepType",
     "StoreClosed",
     "StoreError",
+    "StoreRefused",
     "StoreUnreachable",
     "SyncClient",
     "UnknownJobType",

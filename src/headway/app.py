@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
 from headway.domain.errors import ConfigurationError
+from headway.domain.names import check_parameters
 from headway.domain.request import Bs
 from headway.engine.blocking import BlockingClient
 from headway.engine.client import Client
@@ -375,6 +376,7 @@ def _store_from_url(
         raise ConfigurationError(f"a store is named by a URL: {SCHEMES}")
     match scheme:
         case "memory":
+            check_parameters("a memory URL", url.partition("?")[2], ())
             return _load("memory", "MemoryStore")()
         case "sqlite":
             return _load("sqlite", "SqliteStore")(
@@ -390,13 +392,14 @@ def _store_from_url(
 
 
 def _sqlite_path(url: str) -> str:
-    rest = url.removeprefix("sqlite://")
+    rest, _, query = url.removeprefix("sqlite://").partition("?")
     path = unquote(rest.removeprefix("/"))
     if not rest.startswith("/") or not path:
         raise ConfigurationError(
             "a SQLite URL has three slashes and a path: sqlite:///shop.db (relative) or "
             "sqlite:////var/shop.db (absolute)"
         )
+    check_parameters("an SQLite URL (a ? in the name of a file is written %3F)", query, ())
     if path == ":memory:":
         raise ConfigurationError("SQLite in memory is not supported; use memory://")
     return path

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.errors import StoreUnreachable
+from headway.domain.errors import DataRefused, StoreError, StoreUnreachable
 from headway.domain.events import (
     AttemptFailed,
     JobCompleted,
@@ -90,7 +90,7 @@ async def test_an_outcome_the_store_cannot_take_is_set_apart_and_dead_lettered()
     def picky(settlements: Sequence[Settlement]) -> None:
         for each in settlements:
             if isinstance(each, Complete) and each.output == "7":
-                raise ValueError("cannot store seven")
+                raise DataRefused("the test's store", "cannot store seven")
 
     store = Faulty(picky)
     bench = Bench(store)
@@ -108,9 +108,43 @@ async def test_an_outcome_the_store_cannot_take_is_set_apart_and_dead_lettered()
     ]
     assert jobs[7].last_error is not None
     failure = decode_failure(jobs[7].last_error)
-    assert failure.message == "the outcome could not be stored: cannot store seven"
+    assert failure.message.endswith("does not take this: cannot store seven")
     assert bench.seen(AttemptFailed, job_id=job_ids[7], retry_in=None)
     assert len(bench.seen(JobCompleted)) == 19
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("the file is held by another writer"), RuntimeError("something else")]
+)
+async def test_an_outcome_that_cannot_be_stored_now_waits_and_harms_no_other(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr("headway.engine.trouble.LONGEST_PAUSE", 0.05)
+    failures = 0
+
+    def busy(settlements: Sequence[Settlement]) -> None:
+        nonlocal failures
+        if any(isinstance(each, Complete) and each.output in "23" for each in settlements):
+            others = sum(event.job_id not in job_ids[2:4] for event in bench.seen(JobCompleted))
+            if others < 10 or failures < 12:
+                failures += 1
+                raise error
+
+    store = Faulty(busy)
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def work(number: int) -> int:
+        return number
+
+    job_ids = await bench.start(*(work.request(number) for number in range(12)))
+    await bench.drain(concurrency=4)
+    jobs = [await bench.get(job_id) for job_id in job_ids]
+    assert [(job.state, job.attempts, job.output) for job in jobs] == [
+        (JobState.COMPLETED, 0, str(number)) for number in range(12)
+    ]
+    assert len(bench.seen(JobCompleted)) == 12
 
 
 async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(

@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.events import AttemptStarted, JobCompleted, JobReleased
+from headway.domain.errors import StoreUnreachable
+from headway.domain.events import AttemptStarted, JobCompleted, JobReleased, LeaseLost
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.news import EVERYTHING, Interest, JobsScheduled
 from headway.domain.reading import ClaimOrder
@@ -22,7 +23,7 @@ from headway.notifiers.local import LocalNotifier
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from tests.engine.bench import Bench
+from tests.engine.bench import PATIENCE, Bench
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,6 +42,67 @@ class Counting(MemoryStore):
         claimed = yield from super().claim(order, now=now)
         self.claims.append((order, len(claimed)))
         return claimed
+
+
+class Forgetful(Counting):
+    """Grants claims, and the answers of the first so many are lost."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.on_loss: Callable[[], None] = lambda: None
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        answer = await super().run(operation, *args, **kwargs)
+        if operation.__name__ == "claim" and self.times:
+            self.times -= 1
+            self.on_loss()
+            raise StoreUnreachable("the test's store", "the answer was lost")
+        return answer
+
+
+async def test_a_claim_without_an_answer_is_repeated_until_there_is_one() -> None:
+    store = Forgetful(times=3)
+    bench = Bench(store)
+    await store.open()
+    ran: list[int] = []
+
+    @bench.job
+    async def work(number: int) -> None:
+        ran.append(number)
+
+    job_ids = await bench.start(*(work.request(number) for number in range(20)))
+    await bench.drain(concurrency=10)
+    assert sorted(ran) == list(range(20))
+    assert not bench.seen(LeaseLost)
+    for job_id in job_ids:
+        job = await bench.get(job_id)
+        assert (job.state, job.losses, job.lease_version) == (JobState.COMPLETED, 0, 1)
+    tokens = [order.token for order, _ in store.claims]
+    assert len(set(tokens[:4])) == 1
+    assert [order.again for order, _ in store.claims[:5]] == [False, True, True, True, False]
+
+
+async def test_a_worker_that_stops_gives_back_what_an_unanswered_claim_took() -> None:
+    store = Forgetful(times=1)
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def work() -> None: ...
+
+    job_ids = await bench.start(*(work.request() for _ in range(5)))
+    worker = bench.worker(concurrency=3)
+    store.on_loss = worker.request_stop
+    async with asyncio.timeout(PATIENCE):
+        await worker.run()
+    assert not bench.seen(AttemptStarted)
+    for job_id in job_ids:
+        job = await bench.get(job_id)
+        assert (job.state, job.losses, job.attempts) == (JobState.PENDING, 0, 0)
+    assert len(store.claims) == 2
 
 
 async def test_no_more_is_claimed_than_slots_are_free_for(bench: Bench) -> None:

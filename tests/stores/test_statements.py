@@ -82,7 +82,15 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)
-        for name in ("claim", "complete", "complete_continued", "lanes", "extend", "expired"):
+        for name in (
+            "claim",
+            "complete",
+            "complete_continued",
+            "lanes",
+            "extend",
+            "expired",
+            "reclaim",
+        ):
             connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
         for rows in (0, 1_000_000):
             _fill(connection, rows)
@@ -103,7 +111,9 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             expired = _explain(connection, "expired(null, 100, 1e9)")
             assert "Index Scan using job_running" in expired
             assert expired.count("lease_until") >= 2, "both ends are found in the index"
-            for plan in (claim, complete, continued, extend, lanes, expired):
+            reclaim = _explain(connection, "reclaim(null, 30, gen_random_uuid())")
+            assert "Index Scan using job_running" in reclaim
+            for plan in (claim, complete, continued, extend, lanes, expired, reclaim):
                 assert "Seq Scan on job" not in plan
                 assert "Bitmap" not in plan
 

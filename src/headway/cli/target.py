@@ -52,6 +52,7 @@ class Named:
 
     def load(self) -> Headway | Remote:
         """What is looked at. Raises a usage error if there is no such thing."""
+        found = self._load()
         if self.text.startswith("sqlite:///"):
             path = unquote(self.text.removeprefix("sqlite:///"))
             if not Path(path).exists():  # a mistyped name should not make a file
@@ -60,7 +61,7 @@ class Named:
                     f"headway migrate up {self.text}",
                     Exit.UNREACHABLE,
                 )
-        return self._load()
+        return found
 
     def load_app(self) -> Headway:
         """What is worked on: the app or its database, which may still have to be made."""

@@ -18,6 +18,8 @@
     ├── StoreError
     │   ├── StoreClosed
     │   ├── StoreUnreachable
+    │   │   └── StoreRefused      wrong password, no such database, a file that cannot be opened
+    │   ├── DataRefused           the database does not take a value
     │   ├── SchemaMissing
     │   └── SchemaOutdated
     ├── NotifierClosed
@@ -159,6 +161,22 @@ class StoreUnreachable(StoreError):
     def __init__(self, where: str, cause: str) -> None:
         self.where = where
         super().__init__(f"cannot reach {where}: {cause}; is it running and is the DSN right?")
+
+
+class StoreRefused(StoreUnreachable):
+    """The server or the file is there and cannot be used; `advice` says what to do about it."""
+
+    def __init__(self, where: str, cause: str, advice: str) -> None:
+        self.where = where
+        StoreError.__init__(self, f"cannot use {where}: {cause}; {advice}")
+
+
+class DataRefused(StoreError):
+    """The database does not take a value, and will not take it the next time: text that it cannot
+    hold, or more than it can. Nothing was written. All other errors of a store may pass."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"{where} does not take this: {cause}")
 
 
 class SchemaMissing(StoreError):

@@ -1,11 +1,14 @@
-"""Which names are allowed: job types, queues, keys, workers, schemas and table prefixes."""
+"""Which names are allowed: job types, queues, keys, workers, schemas, table prefixes, and the
+parameters of URLs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
 from uuid import UUID
 
-from headway.domain.errors import InvalidName
+from headway.domain.errors import ConfigurationError, InvalidName
 
 MAX_NAME = 200
 MAX_KEY = 500
@@ -52,6 +55,21 @@ def check_identifier(kind: str, name: object) -> str:
             "at most 40 characters, not beginning with a digit"
         )
     return name
+
+
+def check_parameters(url: str, query: str, known: Iterable[str]) -> None:
+    """Refuse parameters of a URL that are not known; `url` says which URL it is. Upper and lower
+    case are the same."""
+    names = sorted(known, key=str.lower)
+    lower = {name.lower() for name in names}
+    strange = [
+        name for name, _ in parse_qsl(query, keep_blank_values=True) if name.lower() not in lower
+    ]
+    if strange:
+        raise ConfigurationError(
+            f"{url} has no parameter {' or '.join(map(repr, strange))}; "
+            f"it takes {', '.join(names) or 'none'}"
+        )
 
 
 def check_id(id: object) -> str:

@@ -218,6 +218,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     most_losses: int | None = None
     """Jobs that were lost more often than this are left where they are; None: all are taken."""
+    again: bool = False
+    """A claim with this token was sent before, and its answer may have been lost."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """Writes down how executions ended: what comes in during one commit goes into the next together.
 
-A store that is away is tried again for as long as it takes, or until the lease has run out, for
-then the job is somebody else's. An outcome that the store cannot take is set apart, so that it
-harms no other, and its job is dead-lettered with the reason.
+A store that is away, busy or full is tried again for as long as it takes, or until the lease has
+run out, for then the job is somebody else's. An outcome that cannot be stored is set apart, so that
+it harms no other. Only if the store says that the data is at fault, the job is dead-lettered.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from headway.engine.failing import describe
 from headway.engine.observing import Observers
 from headway.engine.reporting import Known, Reporter
 from headway.engine.staging import Committed
-from headway.engine.trouble import Trouble, is_transient
+from headway.engine.trouble import Trouble, is_refusal, is_transient
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
 MOST_AT_ONCE = 500
 MOST_BEHIND = 2_000
 """Outcomes that may wait to be committed before no more jobs are claimed."""
-TRIES_ALONE = 3
 
 
 class Committer:
@@ -116,27 +115,36 @@ class Committer:
         self._reporter.lost(execution, reason)
 
     async def _commit(self, batch: list[Execution]) -> None:
-        while batch:
-            try:
-                settled = await self._settle(batch)
-            except Exception as error:
-                pause = self.trouble.began(error)
-                if not is_transient(error):
-                    if len(batch) > 1:
-                        for execution in batch:
-                            await self._commit([execution])
-                        return
-                    if self.trouble.failures >= TRIES_ALONE and await self._dead_letter(
-                        batch[0], error
-                    ):
-                        return
+        """Store what can be stored now; the rest comes with the next batch, after a pause."""
+        try:
+            await self._write(batch)
+        except Exception as error:
+            pause = self.trouble.began(error)
+            left = batch if is_transient(error) else await self._commit_each(batch, error)
+            if left:
                 await asyncio.sleep(pause)
-                batch = self._still_ours(batch)
-            else:
-                self.trouble.over()
-                await self._find_reasons(batch, settled)
-                self._after(batch, settled, await self._ask_around(batch))
+                self._outcomes[:0] = self._still_ours(left)
                 return
+        self.trouble.over()
+
+    async def _commit_each(self, batch: list[Execution], error: Exception) -> list[Execution]:
+        """One by one, up to the first that cannot be stored now; what is left, that one last."""
+        for number, execution in enumerate(batch):
+            if len(batch) > 1:
+                try:
+                    await self._write([execution])
+                    continue
+                except Exception as own:
+                    error = own
+            if is_refusal(error) and await self._dead_letter(execution, error):
+                continue
+            return [*batch[number + 1 :], execution]
+        return []
+
+    async def _write(self, batch: list[Execution]) -> None:
+        settled = await self._settle(batch)
+        await self._find_reasons(batch, settled)
+        self._after(batch, settled, await self._ask_around(batch))
 
     async def _settle(self, batch: list[Execution]) -> Settled:
         return await self._store.run(
@@ -146,8 +154,8 @@ class Committer:
         )
 
     async def _dead_letter(self, execution: Execution, error: Exception) -> bool:
-        """The store does not take this outcome: say so in the job. False if not even that works,
-        so that it may be the store after all."""
+        """The store does not take this outcome: say so in the job. False if not even that can be
+        stored now."""
         claimed = execution.claimed
         said = describe(error)
         reason = said.message.partition("\n")[0]  # databases quote rows in the other lines
@@ -159,7 +167,6 @@ class Committer:
             return False
         execution.settlement = given_up
         execution.failure = failure
-        self.trouble.over()
         self._after([execution], settled, await self._ask_around([execution]))
         return True
 

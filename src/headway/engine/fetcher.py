@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import random
 
+import msgspec
+
 from headway.domain.errors import StoreClosed
 from headway.domain.job import ClaimedJob
 from headway.domain.news import JobsScheduled, News
@@ -72,6 +74,8 @@ class Fetcher:
         self._claiming = False
         self._empty_handed = 0
         """Claims in a row that gave nothing."""
+        self._unanswered: ClaimOrder | None = None
+        """A claim that failed: the store may have granted it, and the answer was lost."""
         self._due_times: list[float] = []
         self._longest_pause = settings.poll_every
 
@@ -181,6 +185,10 @@ class Fetcher:
                 for lane in self._lanes.lanes:  # once more, and everywhere
                     self._store.expect(lane.name, None)
                 self._hungry = True
+        if self._unanswered is not None:  # what it took is given back with all the rest
+            self._unanswered = msgspec.structs.replace(self._unanswered, limit=0)
+            with contextlib.suppress(Exception):
+                await self._claim((), 0)
         return False
 
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
@@ -189,20 +197,22 @@ class Fetcher:
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
         lanes = self._lanes
-        only_healthy = lanes.only_healthy
-        claimed = await self._store.run(
-            self._store.claim,
-            ClaimOrder(
-                worker=self._settings.worker_id,
-                token=new_token(),
-                lease_for=lease_for,
-                queues=shares,
-                types=self._types,
-                limit=limit,
-                most_losses=SUSPECT - 1 if only_healthy else None,
-            ),
-            now=self._clock.now(),
+        order = self._unanswered or ClaimOrder(
+            worker=self._settings.worker_id,
+            token=new_token(),
+            lease_for=lease_for,
+            queues=shares,
+            types=self._types,
+            limit=limit,
+            most_losses=SUSPECT - 1 if lanes.only_healthy else None,
         )
+        try:
+            claimed = await self._store.run(self._store.claim, order, now=self._clock.now())
+        except Exception:
+            self._unanswered = msgspec.structs.replace(order, again=True)
+            raise
+        self._unanswered = None
+        only_healthy = order.most_losses is not None
         if not only_healthy:
             lanes.probing = False
         if not claimed:
@@ -212,12 +222,12 @@ class Fetcher:
                 lanes.end_turn()
             return 0, ended
         await self._receive(claimed, sent + lease_for)
-        if len(claimed) >= limit:
+        if len(claimed) >= order.limit:
             return len(claimed), True
-        taken = dict.fromkeys((share.name for share in shares), 0)
+        taken = dict.fromkeys((share.name for share in order.queues), 0)
         for job in claimed:
             taken[job.queue] += 1
-        return len(claimed), any(taken[share.name] >= share.limit for share in shares)
+        return len(claimed), any(taken[share.name] >= share.limit for share in order.queues)
 
     async def _receive(self, claimed: Sequence[ClaimedJob], deadline: float) -> None:
         now = self._clock.monotonic()

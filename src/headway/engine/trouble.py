@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import random
 
-from headway.domain.errors import StoreUnreachable
+from headway.domain.errors import DataRefused, InvalidRequest, StoreUnreachable
 from headway.domain.events import NotifierFailed, StoreFailed, WorkerRecovered, WorkerTroubled
 from headway.engine.observing import Observers
 
@@ -16,8 +16,13 @@ NOTIFIER = "notifier"
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the store is away, rather than unable to take what it was given."""
+    """Whether the store is away: then nothing at all can be stored."""
     return isinstance(error, (StoreUnreachable, OSError))
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the data itself is at fault. Whatever else goes wrong is no fault of a job's."""
+    return isinstance(error, (DataRefused, InvalidRequest))
 
 
 def in_short(error: BaseException) -> str:

@@ -27,18 +27,22 @@ from headway.providers.reaching import WHO_ANSWERS, connect_arguments, describe,
 
 LONGEST_CHANNEL = 63
 
+# When the server's queue of notifications is full, because some listener does not read, whoever
+# notifies cannot commit. News is only a hint, and is left out while the queue is half full.
+HAS_ROOM = "where (select pg_notification_queue_usage()) < 0.5"
+
 # A hint that a crash may take costs no fsync: whoever misses it looks.
-NOTIFY = """\
+NOTIFY = f"""\
 select set_config('synchronous_commit', 'off', true), pg_notify(c, p)
-from unnest(%s::text[], %s::text[]) as news (c, p)"""
+from unnest(%s::text[], %s::text[]) as news (c, p) {HAS_ROOM}"""
 
 # Jobs of a transaction that are due already are said to be due since it began: then they are all
 # the same news, and the server sends it once. `@` stands for the time; names cannot hold it.
-NOTIFY_WITHIN = """\
+NOTIFY_WITHIN = f"""\
 select pg_notify(c, replace(p, '@', coalesce(to_char(
     case when r <= clock_timestamp() then transaction_timestamp() else r end at time zone 'UTC',
     'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
-), ''))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r)"""
+), ''))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r) {HAS_ROOM}"""
 
 
 class PostgresNotifier(LinkedNotifier):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 from headway.domain.errors import ConfigurationError
+from headway.domain.names import check_parameters
 
 
-def split_prefix(url: str) -> tuple[str, str]:
-    """A URL without its `prefix`, and that, or the usual one."""
+def split_prefix(url: str, known: Iterable[str] = ()) -> tuple[str, str]:
+    """A URL without its `prefix`, and that, or the usual one. Refuses other parameters that are
+    not known."""
     parts = urlsplit(url)
+    check_parameters(f"a {parts.scheme} URL", parts.query, ("prefix", *known))
     query = parse_qs(parts.query)
     prefix = query.pop("prefix", ["headway"])[-1]
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", prefix):

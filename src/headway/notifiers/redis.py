@@ -17,6 +17,13 @@ from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.prefix import split_prefix
 from headway.notifiers.wire import Message
 
+PARAMETERS = (
+    "client_name", "db", "health_check_interval", "password", "protocol", "socket_connect_timeout",
+    "socket_keepalive", "socket_timeout", "ssl_ca_certs", "ssl_ca_data", "ssl_ca_path",
+    "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_ciphers", "ssl_keyfile",
+    "ssl_min_version", "ssl_password", "username",
+)  # fmt: skip
+"""Of a URL, besides `prefix`: redis-py takes them as they are."""
 HINTS_LIVE = 60
 """Seconds for which a budget is kept; who comes later may look."""
 
@@ -41,7 +48,7 @@ class RedisNotifier(LinkedNotifier):
     hear one another."""
 
     def __init__(self, url: str, *, prefix: str | None = None) -> None:
-        self._url, given = split_prefix(url)
+        self._url, given = split_prefix(url, PARAMETERS)
         parts = urlsplit(self._url)
         super().__init__(
             f"notifier on Redis at {parts.hostname or 'localhost'}:{parts.port or 6379}"

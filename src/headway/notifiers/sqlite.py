@@ -151,7 +151,7 @@ class _SqliteLink:
     def _make_directory(self) -> None:
         """For those who may read and write the database."""
         with contextlib.suppress(FileExistsError):
-            self._directory.mkdir()
+            self._directory.mkdir(0o700)
             of = self._database.stat()
             self._directory.chmod((of.st_mode & 0o666) | (of.st_mode & 0o222) >> 1)
             if hasattr(os, "geteuid") and os.geteuid() == 0:

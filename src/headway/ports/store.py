@@ -106,7 +106,11 @@ class Operations(Protocol):
         """Hand out due pending jobs: queues in the order given, within a queue by priority
         (highest first), then `run_at`, then id. Nothing from paused queues, and nothing that was
         lost more often than `most_losses`. Raises InvalidOption for a lease of 0 seconds or less,
-        or of more than 100 years. Returns them in the order in which they should be run."""
+        or of more than 100 years. Returns them in the order in which they should be run.
+
+        If the order is given `again`, the jobs that carry its token and whose lease is valid come
+        first: their leases begin anew, and if there are any, no others are taken. A store that
+        tries a claim again by itself does the same."""
         ...
 
     def extend(

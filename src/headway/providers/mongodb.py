@@ -10,6 +10,7 @@ import msgspec
 import pymongo
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.common import URI_OPTIONS_VALIDATOR_MAP
 from pymongo.errors import (
     BulkWriteError,
     DuplicateKeyError,
@@ -24,6 +25,7 @@ from pymongo.synchronous.database import Database
 from pymongo.uri_parser import parse_uri
 
 from headway.domain.errors import ConfigurationError
+from headway.domain.names import check_parameters
 
 Document = dict[str, Any]
 
@@ -100,6 +102,7 @@ def describe(url: str) -> tuple[str, str]:
             "the MongoDB URL cannot be read; write mongodb://user:password@host:port/database"
             " with special characters in user and password percent-encoded"
         ) from None
+    check_parameters("a MongoDB URL", path.partition("?")[2], URI_OPTIONS_VALIDATOR_MAP)
     return f"MongoDB database {database!r} at {hosts}", database
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
-from headway.domain.errors import ConfigurationError
+from headway.domain.errors import ConfigurationError, StoreRefused, StoreUnreachable
+from headway.domain.names import check_parameters
 
+_STRANGE = re.compile(r'invalid (?:URI query parameter:|connection option) "([^"]+)"')
 WHO_ANSWERS = "select pg_backend_pid()"
+
+# libpq tells by words alone why it is not let in; where they are in another language than English,
+# what it says is repeated without advice.
+_ADVICE = (
+    ("password", "check the user and the password in the DSN"),
+    ("authentication failed", "check the user in the DSN, and the server's pg_hba.conf"),
+    ("pg_hba.conf", "allow this host, user and database in the server's pg_hba.conf"),
+    ("role", "create the role with the right to log in, or name another user in the DSN"),
+    ("permission denied", "grant the user the right to connect, or name another one in the DSN"),
+    ("database", "create the database, or name another one in the DSN"),
+    ("ssl", "check sslmode in the DSN, and whether the server offers TLS"),
+    ("certificate", "check sslmode, sslrootcert and the name of the host in the DSN"),
+)
+_CLIENTS_OWN = ("no password supplied", "does not support ssl", "ssl error", "certificate")
+"""What libpq itself finds wrong."""
+_NOT_NOW = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots")
+"""What a server says that will soon let us in."""
 
 
 def describe(dsn: str) -> str:
@@ -24,6 +45,20 @@ def describe(dsn: str) -> str:
     places = ", ".join(f"{host}:{port}" for host, port in zip(hosts, ports, strict=False))
     database = parts.get("dbname") or parts.get("user") or "postgres"
     return f"PostgreSQL database {database!r} at {places}"
+
+
+def unreachable(where: str, error: psycopg.Error) -> StoreUnreachable:
+    """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    reason = line.rpartition(" failed: ")[2]
+    said = reason.removeprefix("FATAL:").strip()
+    lower = said.lower()
+    answered = reason != said or any(words in lower for words in _CLIENTS_OWN)
+    if answered and not any(words in lower for words in _NOT_NOW):
+        for word, advice in _ADVICE:
+            if word in lower:
+                return StoreRefused(where, said, advice)
+    return StoreUnreachable(where, line)
 
 
 def connect_arguments(dsn: str) -> dict[str, Any]:
@@ -54,7 +89,10 @@ def is_pooled(
 def _parts(dsn: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
+    except psycopg.ProgrammingError as error:
+        if strange := _STRANGE.match(str(error)):
+            known = [option.keyword.decode() for option in Conninfo.get_defaults()]
+            check_parameters("a PostgreSQL DSN", f"{strange[1]}=", known)
         raise ConfigurationError(
             "the PostgreSQL DSN cannot be read; write postgresql://user:password@host:port/database"
             " with special characters in user and password percent-encoded"

@@ -6,10 +6,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from headway.domain.errors import InvalidOption
+from headway.domain.reading import ClaimOrder
 from headway.domain.retry import Backoff
+from headway.ports.statement import Operation
 
 T = TypeVar("T")
 
@@ -48,3 +53,12 @@ class Patience:
                     raise
             time.sleep(self.backoff.delay(failures))
         return attempt()
+
+
+def once_more(made: partial[Operation[T]]) -> partial[Operation[T]]:
+    """An operation as it is tried again: a claim asks for what the earlier try took."""
+    args = [
+        msgspec.structs.replace(each, again=True) if isinstance(each, ClaimOrder) else each
+        for each in made.args
+    ]
+    return partial(made.func, *args, **made.keywords)

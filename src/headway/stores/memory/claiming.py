@@ -33,6 +33,8 @@ class Claiming(Table):
                 if not row.dead:
                     self._place(row)
         claimed: list[ClaimedJob] = []
+        if order.again and (claimed := self._taken_before(order, now, until)):
+            return claimed
         for queue in order.queues:
             if self._paused.get(queue.name) is not None:
                 continue
@@ -48,6 +50,18 @@ class Claiming(Table):
                 self._lanes.push(row, now)
         return claimed
 
+    def _taken_before(self, order: ClaimOrder, now: datetime, until: datetime) -> list[ClaimedJob]:
+        """What an earlier claim with this token took, whose answer was lost."""
+        taken = [
+            row
+            for row in self._running.values()
+            if row.token == order.token
+            and self._extend_one(Held(row.id, order.token), until, now) is Verdict.APPLIED
+        ]
+        place = {queue.name: place for place, queue in enumerate(order.queues)}
+        taken.sort(key=lambda row: (place[row.spec.queue], -row.spec.priority, row.run_at, row.id))
+        return [self._handed_out(row, order.token, until) for row in taken]
+
     def _pass(self, row: Row) -> bool:
         """Whether a row may be claimed. One that an open transaction owns is passed over; it gets
         its place back when that transaction ends."""
@@ -56,15 +70,16 @@ class Claiming(Table):
         return self._grasp(row.id) is not None
 
     def _hand_out(self, row: Row, order: ClaimOrder, now: datetime, until: datetime) -> ClaimedJob:
-        token = order.token
-        version = row.version + 1
         row.state = JobState.RUNNING
-        row.token = token
+        row.token = order.token
         row.until = until
-        row.version = version
+        row.version += 1
         row.worker = order.worker
         row.started_at = now
         self._running[row.id] = row
+        return self._handed_out(row, order.token, until)
+
+    def _handed_out(self, row: Row, token: str, until: datetime) -> ClaimedJob:
         spec = row.spec
         first = row.first or row
         return ClaimedJob(
@@ -80,7 +95,7 @@ class Claiming(Table):
             max_attempts=spec.max_attempts,
             max_losses=spec.max_losses,
             timeout=spec.timeout,
-            lease=Lease(token, version, until),
+            lease=Lease(token, row.version, until),
             sequence_id=first.id,
             sequence_type=first.spec.sequence_type or first.spec.type,
             root_id=root_id(row),

@@ -53,12 +53,11 @@ class Claiming(Surveying):
     ) -> Operation[list[ClaimedJob]]:
         check_lease_for(order.lease_for)
         claimed: list[ClaimedJob] = []
-        if order.limit <= 0 or not order.types:
-            return claimed
         this: Try = yield WhichTry()
-        if this.again:
-            claimed = yield from self._taken_before(order)
-        for further in range(0 if claimed else TRIES):
+        if order.again or this.again:
+            claimed = yield from self._taken_before(order, now)
+        wanting = not claimed and order.limit > 0 and order.types
+        for further in range(TRIES if wanting else 0):
             ids = yield from self._candidates(order, now, further)
             if not ids:
                 break
@@ -120,10 +119,32 @@ class Claiming(Surveying):
             due["_id"] = {"$nin": list(self._left_out)}
         return due
 
-    def _taken_before(self, order: ClaimOrder) -> Operation[list[ClaimedJob]]:
-        """What an earlier try of this claim took, whose answer was lost."""
+    def _taken_before(self, order: ClaimOrder, now: datetime | None) -> Operation[list[ClaimedJob]]:
+        """What an earlier try of this claim took, whose answer was lost: the leases begin anew."""
+        taken: Document = {"state": "running", "token": order.token}
+        reply: Document = yield Command(
+            {
+                "update": self._names.job,
+                "updates": [
+                    {
+                        "q": {**taken, "$expr": {"$gt": ["$until", present(now)]}},
+                        "u": [
+                            {"$set": {"until": {"$add": [present(now), micros(order.lease_for)]}}}
+                        ],
+                        "multi": True,
+                        "hint": "running",
+                    }
+                ],
+            },
+            alone=True,
+        )
+        if not reply["n"]:
+            return []
         documents = yield self._find(
-            {"state": "running", "token": order.token}, FIELDS, hint="running", latest=True
+            {**taken, "$expr": {"$gt": ["$until", present(now)]}},
+            FIELDS,
+            hint="running",
+            latest=True,
         )
         return [to_claimed(document) for document in documents]
 

@@ -13,11 +13,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from bson.errors import BSONError
 from pymongo import AsyncMongoClient, MongoClient, WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     AutoReconnect,
+    BulkWriteError,
     ConnectionFailure,
     DuplicateKeyError,
     ExecutionTimeout,
@@ -54,6 +56,10 @@ _WRITE_CONFLICT = 112
 _TIME_IS_UP = 50
 # Shutting down, stepping down, not (yet) primary, interrupted by either.
 _AWAY = frozenset({6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
+# A document or a key that is too large, before or after a change; one that a rule forbids.
+_DATAS_FAULT = frozenset({121, 10334, 17280, 17419, 17420})
+DRIVERS_ERRORS = (PyMongoError, BSONError, UnicodeError, OverflowError)
+"""What pymongo raises; the last two are Python's, about values that cannot be sent."""
 
 
 async def drive(
@@ -228,6 +234,16 @@ def is_away(error: BaseException) -> bool:
         or error.code == _TIME_IS_UP
         or error.has_error_label("RetryableWriteError")
     )
+
+
+def is_refusal(error: BaseException) -> bool:
+    """The data is at fault: text that MongoDB cannot hold, a number out of range, too much."""
+    if isinstance(error, BulkWriteError):
+        codes = {each.get("code") for each in error.details.get("writeErrors", [])}
+        return bool(codes & _DATAS_FAULT)
+    if isinstance(error, OperationFailure):
+        return error.code in _DATAS_FAULT
+    return isinstance(error, BSONError | UnicodeError | OverflowError)
 
 
 def is_transient(error: BaseException) -> bool:

@@ -13,15 +13,17 @@ import pymongo
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import ConfigurationError as PyMongoConfigurationError
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
     StoreError,
+    StoreRefused,
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
@@ -40,6 +42,7 @@ from headway.stores.mongodb.limits import LONGEST, Limits
 from headway.stores.mongodb.migrating import applied_migrations, apply_migrations, migrations
 from headway.stores.mongodb.moving import Moving
 from headway.stores.mongodb.running import (
+    DRIVERS_ERRORS,
     AsyncRunner,
     BlockingRunner,
     begin,
@@ -48,6 +51,7 @@ from headway.stores.mongodb.running import (
     drive_sync,
     is_away,
     is_conflict,
+    is_refusal,
     is_transient,
     through_conflicts,
     through_conflicts_sync,
@@ -67,6 +71,10 @@ SETTINGS: dict[str, Any] = {
 """Unless the URL says otherwise."""
 WAIT_AT_FIRST = 5.0
 """Seconds that opening waits for a server before it says that there is none."""
+_RIGHTS = "grant the user readWrite on the database, or name another user in the URL"
+_LOGIN = "check the user, the password and authSource in the URL"
+NOT_LET_IN = {11: _LOGIN, 13: _RIGHTS, 18: _LOGIN, 8000: _LOGIN}
+"""By the code of the error, what to do about it."""
 OLDEST = 17
 """The wire version of MongoDB 6.0."""
 
@@ -165,7 +173,7 @@ class MongoStore(Moving):
             return await self._patience.run(
                 lambda: through_conflicts(attempt, limit or LONGEST), is_transient
             )
-        except PyMongoError as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
@@ -184,7 +192,7 @@ class MongoStore(Moving):
             return self._patience.run_sync(
                 lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
             )
-        except PyMongoError as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     async def run_in(
@@ -206,14 +214,16 @@ class MongoStore(Moving):
                     lambda command: run_command(database, command, tx),
                 )
             except PyMongoError as error:
-                if is_first and is_conflict(error):
+                if is_first and (is_conflict(error) or is_transient(error)):
                     await tx.abort_transaction()
                 raise
 
-        # Nothing has been done yet in a transaction of our making: it can wait for others by being
-        # begun anew, as if it had come later.
+        # Nothing has been done yet in a transaction of our making: it can wait for others, and do
+        # without a connection that is dead, by being begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+        if not is_first:
+            return await attempt()
+        return await self._patience.run(lambda: through_conflicts(attempt, LONGEST), is_transient)
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -291,14 +301,14 @@ class MongoStore(Moving):
                 await self._check_server(client)
                 yield client
             except PyMongoError as error:
-                raise StoreUnreachable(self.name, _first_line(error)) from None
+                raise self._unreachable(error) from None
 
     async def _check(self, client: AsyncMongoClient[Document]) -> None:
         try:
             await self._check_server(client)
             found = max(await applied_migrations(client[self._database], self._names), default=0)
         except PyMongoError as error:
-            raise StoreUnreachable(self.name, _first_line(error)) from None
+            raise self._unreachable(error) from None
         needed = migrations(self._names)[-1].version
         if found == 0:
             raise SchemaMissing(self.name)
@@ -316,15 +326,33 @@ class MongoStore(Moving):
         if hello["maxWireVersion"] < OLDEST:
             raise ConfigurationError(f"{self.name} is too old; use MongoDB 6.0 or later")
 
-    def _explained(self, error: PyMongoError) -> Exception:
-        if is_away(error):
-            return StoreUnreachable(self.name, _first_line(error))
+    def _unreachable(self, error: PyMongoError) -> StoreUnreachable:
+        """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
+        said = _first_line(error)
+        if advice := _advice(error):
+            return StoreRefused(self.name, said.partition(", full error")[0], advice)
+        if "SSL handshake failed" in said or "certificate verify failed" in said:
+            advice = "check tls in the URL, and whether the server offers TLS"
+            return StoreRefused(self.name, said, advice)
+        return StoreUnreachable(self.name, said)
+
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, PyMongoError) and (is_away(error) or _advice(error)):
+            return self._unreachable(error)
         if is_conflict(error):
             return StoreError(
                 f"{self.name}: others kept changing the same jobs ({_first_line(error)}); "
                 "try it again"
             )
+        if is_refusal(error):
+            return DataRefused(self.name, _first_line(error))
         return error
+
+
+def _advice(error: PyMongoError) -> str | None:
+    if not isinstance(error, OperationFailure):
+        return None
+    return _LOGIN if "requires authentication" in str(error) else NOT_LET_IN.get(error.code or 0)
 
 
 def _first_line(error: BaseException) -> str:

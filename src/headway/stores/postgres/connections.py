@@ -31,6 +31,10 @@ BEGIN_POOLED = "begin; " + SETTINGS.replace("set ", "set local ")
 
 NO_COPY = (UniqueViolation, FeatureNotSupported)
 """An earlier try has stored the jobs, or row-level security is on: only an insert will do."""
+DRIVERS_ERRORS = (psycopg.Error, UnicodeError, OverflowError)
+"""What psycopg raises; the last two are Python's, about values that cannot be sent."""
+_DATAS_FAULT = ("22", "23")
+"""Classes of errors: data exception, integrity constraint violation."""
 WAIT_FOR_CONNECTION = 5.0
 """Seconds that an operation waits for a connection before it says that the server is away."""
 
@@ -194,6 +198,20 @@ def is_lost_connection(error: BaseException) -> bool:
         return False
     state = error.sqlstate
     return state is None or state[:2] in ("08", "57") or state == "53300"
+
+
+def is_refusal(error: BaseException) -> bool:
+    """The data is at fault: text that PostgreSQL cannot hold, a number out of range."""
+    if isinstance(error, psycopg.Error):
+        return (error.sqlstate or "")[:2] in _DATAS_FAULT or isinstance(error, psycopg.DataError)
+    return isinstance(error, UnicodeError | OverflowError)
+
+
+def is_dead(error: BaseException) -> bool:
+    """The connection that was used is of no use any more, and neither may be those of its age."""
+    return is_lost_connection(error) and not isinstance(
+        error, psycopg.errors.QueryCanceled | PoolTimeout
+    )
 
 
 def is_transient(error: BaseException) -> bool:

@@ -56,6 +56,12 @@ class PostgresOperations(Moving):
         self, order: ClaimOrder, *, now: datetime | None = None
     ) -> Operation[list[ClaimedJob]]:
         check_lease_for(order.lease_for)
+        if order.again:
+            rows: Sequence[Row] = yield Statement(
+                self._sql["reclaim"], (now, order.lease_for, order.token), alone=True
+            )
+            if rows:
+                return _in_order(_to_claimed(rows, order.token), order)
         lanes = self._lanes.setdefault(order.types, Lanes())
         # A given `now` may lie before what was claimed already: trust no bound.
         look_around = now is not None or lanes.should_look_around(order.queues)
@@ -85,7 +91,8 @@ class PostgresOperations(Moving):
         self, lanes: Lanes, order: ClaimOrder, now: datetime | None
     ) -> Operation[list[ClaimedJob]]:
         claimed: list[ClaimedJob] = []
-        for group, most in lanes.groups(order.queues, order.limit):
+        groups = lanes.groups(order.queues, order.limit)
+        for group, most in groups:
             wanted = min(most, order.limit - len(claimed))
             if wanted <= 0:
                 break
@@ -101,12 +108,10 @@ class PostgresOperations(Moving):
                     order.most_losses,
                 ),
                 group,
-                alone=True,
+                alone=len(groups) == 1,
             )
             claimed += _to_claimed(rows, order.token)
-        if len(claimed) > 1:  # RETURNING gives them in physical order
-            place = {queue.name: place for place, queue in enumerate(order.queues)}
-            claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
+        claimed = _in_order(claimed, order)
         if order.most_losses is None:  # else jobs that were left may lie below
             lanes.advance(claimed)
         return claimed
@@ -202,6 +207,14 @@ class PostgresOperations(Moving):
     def expect(self, queue: str, run_at: datetime | None) -> None:
         for lanes in self._lanes.values():
             lanes.expect(queue, run_at)
+
+
+def _in_order(claimed: list[ClaimedJob], order: ClaimOrder) -> list[ClaimedJob]:
+    """As they should be run: RETURNING gives them in physical order."""
+    if len(claimed) > 1:
+        place = {queue.name: place for place, queue in enumerate(order.queues)}
+        claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
+    return claimed
 
 
 def _to_claimed(rows: Sequence[Row], token: str) -> list[ClaimedJob]:

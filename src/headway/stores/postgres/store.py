@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -13,6 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.errors import (
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
@@ -24,16 +26,19 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
-from headway.providers.reaching import connect_arguments, describe
-from headway.stores.patience import Patience
+from headway.providers.reaching import connect_arguments, describe, unreachable
+from headway.stores.patience import Patience, once_more
 from headway.stores.postgres.borrowing import Borrowed
 from headway.stores.postgres.connections import (
+    DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
     AsyncRunner,
     BlockingRunner,
     blocking_pool,
     guest_pool,
+    is_dead,
     is_lost_connection,
+    is_refusal,
     is_transient,
     own_pool,
 )
@@ -51,8 +56,9 @@ T = TypeVar("T")
 class PostgresStore(PostgresOperations, Joining):
     """Jobs in a PostgreSQL schema of their own.
 
-    A server that may only read has become a standby: whichever statement finds out, none of the
-    connections to it is used again, and the next ones lead to where the DSN leads now.
+    A server that was restarted has ended all its connections, and one that may only read has
+    become a standby: whichever statement finds out, none of the connections to it is used again,
+    and the next ones lead to where the DSN leads now.
     """
 
     capabilities = Capabilities(
@@ -146,20 +152,23 @@ class PostgresStore(PostgresOperations, Joining):
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         limit = self._deadlines.limit(operation, args)
+        made = partial(operation, *args, **kwargs)
 
         async def attempt() -> T:
+            nonlocal made
             if (pool := self._own) is None:
                 raise StoreClosed(self.name)
             connection = await pool.take(min(limit, WAIT_FOR_CONNECTION))
             try:
                 with self._deadlines.within(limit, connection):
                     runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
-                    answer = await drive(operation(*args, **kwargs), runner.execute)
+                    answer = await drive(made(), runner.execute)
                     await runner.end()
                 return answer
             except BaseException as error:
+                made = once_more(made)
                 await connection.__aexit__(type(error), error, error.__traceback__)
-                if isinstance(error, ReadOnlySqlTransaction):
+                if is_dead(error):
                     await pool.drain()
                 raise
             finally:
@@ -167,43 +176,65 @@ class PostgresStore(PostgresOperations, Joining):
 
         try:
             return await self._patience.run(attempt, is_transient)
-        except psycopg.Error as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         limit = self._deadlines.limit(operation, args)
+        made = partial(operation, *args, **kwargs)
 
         def attempt() -> T:
+            nonlocal made
             if (pool := self._blocking) is None:
                 raise StoreClosed(self.name)
             try:
                 with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
                     with self._deadlines.within(limit, connection):
                         runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
-                        answer = drive_sync(operation(*args, **kwargs), runner.execute)
+                        answer = drive_sync(made(), runner.execute)
                         runner.end()
                     return answer
-            except ReadOnlySqlTransaction:
-                pool.drain()
+            except Exception as error:
+                made = once_more(made)
+                if is_dead(error):
+                    pool.drain()
                 raise
 
         try:
             return self._patience.run_sync(attempt, is_transient)
-        except psycopg.Error as error:
+        except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
-        try:
-            async with pool.connection() as connection, connection.transaction():
+        async with AsyncExitStack() as opened:
+
+            async def attempt() -> AsyncConnection[TupleRow]:
+                try:
+                    async with AsyncExitStack() as this:
+                        connection = await this.enter_async_context(pool.connection())
+                        await this.enter_async_context(connection.transaction())
+                        opened.push_async_exit(this.pop_all())
+                except psycopg.Error as error:
+                    if is_dead(error):
+                        await pool.drain()
+                    raise
+                return connection
+
+            try:
+                connection = await self._patience.run(attempt, is_transient)
+            except psycopg.Error as error:
+                raise self._explained(error) from error
+            try:
                 yield connection
-        except ReadOnlySqlTransaction:
-            await pool.drain()
-            raise
+            except psycopg.Error as error:
+                if connection.closed or isinstance(error, ReadOnlySqlTransaction):
+                    await pool.drain()
+                raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
         return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
@@ -217,13 +248,15 @@ class PostgresStore(PostgresOperations, Joining):
                 **connect_arguments(self._dsn),
             )
         except psycopg.OperationalError as error:
-            raise StoreUnreachable(self.name, _first_line(error)) from None
+            raise unreachable(self.name, error) from None
 
-    def _explained(self, error: psycopg.Error) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
             return SchemaMissing(self.name)
         if is_lost_connection(error):
             return StoreUnreachable(self.name, _first_line(error))
+        if is_refusal(error):
+            return DataRefused(self.name, _first_line(error))
         return error
 
 

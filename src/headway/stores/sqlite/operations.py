@@ -54,11 +54,21 @@ class SqliteOperations(Moving):
         check_lease_for(order.lease_for)
         present = self._dialect.now(now)
         claimed: list[ClaimedJob] = []
+        if order.again:
+            rows: Sequence[Row] = yield Statement(
+                self._sql["reclaim"], (present, order.lease_for, order.token)
+            )
+            for queue in order.queues:
+                claimed += self._to_claimed(
+                    [row for row in rows if row[2] == queue.name], order.token
+                )
+            if claimed:
+                return claimed
         for queue in order.queues:
             wanted = min(queue.limit, order.limit - len(claimed))
             if wanted <= 0:
                 continue
-            rows: Sequence[Row] = yield Statement(
+            rows = yield Statement(
                 self._sql["claim"],
                 (
                     queue.name,

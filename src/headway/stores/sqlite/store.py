@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from headway.domain.errors import (
     ConfigurationError,
+    DataRefused,
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
-    StoreUnreachable,
+    StoreRefused,
 )
 from headway.domain.names import check_identifier
 from headway.ports.provider import Provider
@@ -33,6 +35,8 @@ from headway.stores.sqlite.threads import ConnectionThread
 P = ParamSpec("P")
 T = TypeVar("T")
 
+REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, UnicodeError, OverflowError)
+"""The data is at fault: text that SQLite cannot hold, a number out of range, too much."""
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 
 
@@ -117,12 +121,18 @@ class SqliteStore(SqliteOperations, Joining):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await asyncio.wrap_future(self._submit(operation, *args, **kwargs))
+        try:
+            return await asyncio.wrap_future(self._submit(operation, *args, **kwargs))
+        except REFUSALS as error:
+            raise DataRefused(self.name, str(error)) from error
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return self._submit(operation, *args, **kwargs).result()
+        try:
+            return self._submit(operation, *args, **kwargs).result()
+        except REFUSALS as error:
+            raise DataRefused(self.name, str(error)) from error
 
     def _submit(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -152,14 +162,15 @@ class SqliteStore(SqliteOperations, Joining):
 
     def _connect(self) -> sqlite3.Connection:
         try:
+            self._make_file()
             connection = sqlite3.connect(
                 self._path, isolation_level=None, timeout=0, check_same_thread=False
             )
             retry_while_busy(
                 lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
             )
-        except sqlite3.Error as error:
-            raise StoreUnreachable(self.name, str(error)) from None
+        except (sqlite3.Error, OSError) as error:
+            raise self._refused(error) from None
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         return connection
@@ -173,6 +184,34 @@ class SqliteStore(SqliteOperations, Joining):
         except OSError:
             return str(path.resolve()), self._prefix
         return file.st_dev, file.st_ino, self._prefix
+
+    def _make_file(self) -> None:
+        """For its owner alone, if there is none yet: payloads are in it. What SQLite puts beside it
+        has the same permissions."""
+        path = os.path.realpath(self._path)
+        with suppress(FileExistsError):  # closing one that is there would let go of its locks
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _refused(self, error: sqlite3.Error | OSError) -> StoreRefused:
+        """Why the file cannot be opened, in one sentence."""
+        path = Path(self._path)
+        directory = path.absolute().parent
+        if not directory.is_dir():
+            cause = f"there is no directory {directory}"
+            advice = "create it, or name another path"
+        elif path.is_dir():
+            cause, advice = "it is a directory", "name a file in it"
+        elif getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            cause, advice = "it is not an SQLite database", "name another file"
+        elif path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            cause = "this process may not read and write it"
+            advice = "change the permissions of the file"
+        elif not os.access(directory, os.W_OK | os.X_OK):
+            cause = f"this process may not create files in {directory}"
+            advice = "change the permissions of the directory"
+        else:
+            cause, advice = str(error), "check the path and the disk"
+        return StoreRefused(self.name, cause, advice)
 
     def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
         table = f"{self._prefix}migration"

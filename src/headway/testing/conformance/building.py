@@ -96,6 +96,7 @@ def order(
     lease_for: float = LEASE,
     worker: str = "worker-1",
     most_losses: int | None = None,
+    again: bool = False,
 ) -> ClaimOrder:
     """A claim's order; a queue given by name is not limited by itself."""
     shares = (
@@ -110,6 +111,7 @@ def order(
         types=tuple(types),
         limit=limit,
         most_losses=most_losses,
+        again=again,
     )
 
 

@@ -363,3 +363,55 @@ async def a_lease_of_a_hundred_years_can_be_had_and_no_longer_one(store: Store) 
         await store.run(store.extend, [held], float("inf"), now=at(1))
     assert await store.run(store.extend, [held], LONGEST, now=at(1)) == [Verdict.APPLIED]
     assert (await read(store, job.id)).lease == Lease(job.lease.token, 1, at(1 + LONGEST))
+
+
+@case
+async def a_claim_that_is_repeated_hands_out_what_it_took_before(store: Store) -> None:
+    first = [await add(store, queue="q", priority=priority) for priority in (1, 3, 2)]
+    other = [await add(store, queue="r", priority=priority) for priority in (5, 9)]
+    token = new_token()
+    taken = await claim(store, "q", "r", now=at(2), token=token, worker="host:7")
+    assert ids(taken) == [first[1], first[2], first[0], other[1], other[0]]
+    await add(store, queue="q", priority=7)
+    repeated = await claim(store, "q", "r", now=at(12), token=token, worker="host:7", again=True)
+    assert ids(repeated) == ids(taken)
+    assert [job.lease for job in repeated] == [Lease(token, 1, at(12 + LEASE))] * 5
+    stored = await read(store, first[0])
+    assert (stored.lease, stored.started_at, stored.losses) == (repeated[2].lease, at(2), 0)
+    await complete(store, repeated[0], now=at(11 + LEASE))
+
+
+@case
+async def a_repeated_claim_that_took_nothing_before_is_like_any_other(store: Store) -> None:
+    await running(store, queue="q")
+    job_id = await add(store, queue="q")
+    token = new_token()
+    (claimed,) = await claim(store, "q", now=at(2), token=token, again=True)
+    assert (claimed.id, claimed.lease) == (job_id, Lease(token, 1, at(2 + LEASE)))
+
+
+@case
+async def a_repeated_claim_leaves_what_was_settled_or_has_expired_alone(store: Store) -> None:
+    for _ in range(2):
+        await add(store, queue="q")
+    token = new_token()
+    done, late = await claim(store, "q", token=token)
+    await complete(store, done)
+    before = await snapshot(store)
+    assert await claim(store, "q", now=late.lease.until, token=token, again=True) == []
+    assert await snapshot(store) == before
+    assert ids(
+        await claim(store, "q", now=late.lease.until - MICROSECOND, token=token, again=True)
+    ) == [late.id]
+
+
+@case
+async def a_repeated_claim_for_no_jobs_hands_out_only_what_it_took_before(store: Store) -> None:
+    job_id = await add(store, queue="q")
+    token = new_token()
+    (taken,) = await claim(store, "q", token=token)
+    await add(store, queue="q")
+    again = await claim(store, QueueShare("q", 5), limit=0, now=at(1), token=token, again=True)
+    assert ids(again) == [taken.id] == [job_id]
+    await complete(store, taken, now=at(2))
+    assert not await claim(store, QueueShare("q", 5), limit=0, now=at(3), token=token, again=True)
