@@ -41,6 +41,7 @@ from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
 from headway.ports.provider import Provider
 from headway.ports.store import Store
+from headway.providers.cancels import Cancels
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -327,9 +328,14 @@ class Opening:
     async def enter(self) -> None:
         async with self._lock:
             if self._users == 0:
-                if self._migrate:
-                    await cast("Store", self._resource).migrate()
-                await self._resource.open()
+                try:
+                    with Cancels():
+                        if self._migrate:
+                            await cast("Store", self._resource).migrate()
+                        await self._resource.open()
+                except BaseException:
+                    await self._resource.close()
+                    raise
             self._users += 1
 
     async def leave(self) -> None:

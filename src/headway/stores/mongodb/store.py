@@ -27,6 +27,7 @@ from headway.domain.errors import (
 from headway.domain.names import check_identifier
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.cancels import Cancels
 from headway.providers.mongodb import (
     Document,
     Tries,
@@ -204,7 +205,8 @@ class MongoStore(Moving):
         # Nothing has been done yet in a transaction of our making: it can wait for others by being
         # begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+        with Cancels():
+            return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -237,9 +239,11 @@ class MongoStore(Moving):
         async with self._client.start_session(causal_consistency=False) as session:
             self._guests[id(session)] = callbacks
             try:
-                await begin(session)
+                with Cancels():
+                    await begin(session)
                 yield session
-                await commit(session)
+                with Cancels():
+                    await commit(session)
             finally:
                 del self._guests[id(session)]
         for callback in callbacks:

@@ -23,6 +23,7 @@ from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
+from headway.providers.cancels import Cancels
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.providers.reaching import connect_arguments, describe
 from headway.stores.patience import Patience
@@ -190,8 +191,13 @@ class PostgresStore(PostgresOperations, Joining):
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
         try:
-            async with pool.connection() as connection, connection.transaction():
-                yield connection
+            with Cancels() as cancels:
+                async with pool.connection() as connection, connection.transaction():
+                    cancels.check()
+                    try:
+                        yield connection
+                    finally:
+                        cancels.forget()
         except ReadOnlySqlTransaction:
             await pool.drain()
             raise
