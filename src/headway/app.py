@@ -36,6 +36,7 @@ from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
+from headway.ports.forks import Forkable
 from headway.ports.insight import Insight, Operating
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
@@ -73,7 +74,7 @@ class WorkerOptions(TypedDict, total=False):
     worker_id: str
 
 
-class Headway(Client):
+class Headway(Client, Forkable):
     """A store, what wakes those who wait for it, and the job types that live on it.
 
     Making one does no I/O and needs no event loop, so it can stand at the top of a module.
@@ -152,6 +153,10 @@ class Headway(Client):
         """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
         self.step = StepDecorator(self.registry, self.codec)
         """The same for a job type that can only be reached by continuing a sequence."""
+        self.watch_forks()
+
+    def in_child(self) -> None:
+        self._sync_lock = threading.Lock()
 
     def implement(self, type: StepType[P, R, *Bs]) -> Implementation[P, R, *Bs]:
         """Give a declared job type its handler: `@app.implement(charge)`."""
@@ -256,7 +261,7 @@ class Headway(Client):
         return f"<Headway on {self.store.name}>"
 
 
-class SyncClient(BlockingClient):
+class SyncClient(BlockingClient, Forkable):
     """The client of an app for code without an event loop. Safe to use from any thread."""
 
     def __init__(
@@ -276,8 +281,13 @@ class SyncClient(BlockingClient):
             clock=app.clock,
         )
         self._openings = store_opening, notifier_opening
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._portal: Portal | None = None
         self._lock = threading.Lock()
+        atexit.unregister(self.close)
 
     def open(self) -> None:
         with self._lock:
@@ -316,12 +326,16 @@ class SyncClient(BlockingClient):
         self.close()
 
 
-class Opening:
+class Opening(Forkable):
     """Opens a store or notifier for the first who needs it, and closes it after the last."""
 
     def __init__(self, resource: Store | Notifier, *, migrate: bool = False) -> None:
         self._resource = resource
         self._migrate = migrate
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._lock = asyncio.Lock()
         self._users = 0
 

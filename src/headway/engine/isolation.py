@@ -29,6 +29,7 @@ from headway.engine.handler import Handler
 from headway.engine.isolation_child import Continued, Order, Raised, Reply, Rescheduled, Returned
 from headway.engine.isolation_logs import Logged, log_here
 from headway.engine.isolation_progress import Told, hear_progress
+from headway.ports.forks import Forkable
 
 CLOSING = 2.0
 """Seconds that an idle child has for ending by itself."""
@@ -105,6 +106,7 @@ class Isolation:
             await self._bury(child)
         child = _Child()
         self._children.add(child)
+        child.watch_forks()
         atexit.register(child.kill)  # before multiprocessing waits for it without end
         await child.connect()
         return child
@@ -118,7 +120,7 @@ class Isolation:
         self._children.discard(child)
 
 
-class _Child:
+class _Child(Forkable):
     """One process, and the connection to it."""
 
     def __init__(self) -> None:
@@ -185,6 +187,9 @@ class _Child:
         """An idle child ends when its connection does."""
         if self._writer is not None:
             self._writer.close()
+
+    def in_child(self) -> None:
+        atexit.unregister(self.kill)
 
     def kill(self) -> None:
         if self.process.is_alive():

@@ -23,6 +23,7 @@ from headway.notifiers.hub import Hub, Subscriber
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.outbox import Outbox
 from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
+from headway.ports.forks import Forkable
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
 from headway.providers.cancels import Cancels
@@ -38,7 +39,7 @@ AWAITED_FOR = 30.0
 _log = logging.getLogger("headway")
 
 
-class LinkedNotifier:
+class LinkedNotifier(Forkable):
     """Opening and closing never wait for a server that is away. Connects when first needed, so
     that a process that neither starts nor waits for anything costs no connection."""
 
@@ -53,9 +54,8 @@ class LinkedNotifier:
     def __init__(self, name: str) -> None:
         self.name = name
         """For messages, without secrets."""
-        self._origin = secrets.token_hex(4)
-        self._hub = Hub()
-        self._reset()
+        self.in_child()
+        self.watch_forks()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -63,6 +63,11 @@ class LinkedNotifier:
     async def connect(self, ears: Ears) -> Link:
         """A new link, which must call `ears` from the running loop only."""
         raise NotImplementedError
+
+    def in_child(self) -> None:
+        self._origin = secrets.token_hex(4)
+        self._hub = Hub()
+        self._reset()
 
     def _reset(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -11,13 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from headway.domain.health import Health
+from headway.ports.forks import Forkable
 
 TEXT = "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, type of content, content."""
 
 
-class Endpoint:
+class Endpoint(Forkable):
     """Serves from `start` to `stop`; stopping twice, or before starting, is fine.
 
     `page` gives the type and the content of `/metrics`; None: there is none.
@@ -33,6 +34,10 @@ class Endpoint:
         self._address = host, port
         self._health = health
         self._page = page
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 

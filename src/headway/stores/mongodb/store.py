@@ -25,6 +25,7 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
+from headway.ports.forks import Forkable
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.cancels import Cancels
@@ -72,7 +73,7 @@ OLDEST = 17
 """The wire version of MongoDB 6.0."""
 
 
-class MongoStore(Moving):
+class MongoStore(Moving, Forkable):
     """Jobs in collections of a MongoDB replica set."""
 
     capabilities = Capabilities(
@@ -95,6 +96,10 @@ class MongoStore(Moving):
         self._connections = connections
         self._patience = patience or Patience()
         self._limits = Limits()
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._client: AsyncMongoClient[Document] | None = None
         self._blocking: MongoClient[Document] | None = None
         self._lock = threading.Lock()

@@ -19,6 +19,7 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
+from headway.ports.forks import Forkable
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
@@ -49,7 +50,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PostgresStore(PostgresOperations, Joining):
+class PostgresStore(PostgresOperations, Joining, Forkable):
     """Jobs in a PostgreSQL schema of their own.
 
     A server that may only read has become a standby: whichever statement finds out, none of the
@@ -82,6 +83,10 @@ class PostgresStore(PostgresOperations, Joining):
         self._connections = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._own: Borrowed | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
