@@ -37,11 +37,13 @@ from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
+from headway.ports.forks import Forkable
 from headway.ports.insight import Insight, Operating
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
 from headway.ports.provider import Provider
 from headway.ports.store import Store
+from headway.providers.cancels import Cancels
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,7 +76,7 @@ class WorkerOptions(TypedDict, total=False):
     worker_id: str
 
 
-class Headway(Client):
+class Headway(Client, Forkable):
     """A store, what wakes those who wait for it, and the job types that live on it.
 
     Making one does no I/O and needs no event loop, so it can stand at the top of a module.
@@ -153,6 +155,10 @@ class Headway(Client):
         """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
         self.step = StepDecorator(self.registry, self.codec)
         """The same for a job type that can only be reached by continuing a sequence."""
+        self.watch_forks()
+
+    def in_child(self) -> None:
+        self._sync_lock = threading.Lock()
 
     def implement(self, type: StepType[P, R, *Bs]) -> Implementation[P, R, *Bs]:
         """Give a declared job type its handler: `@app.implement(charge)`."""
@@ -257,7 +263,7 @@ class Headway(Client):
         return f"<Headway on {self.store.name}>"
 
 
-class SyncClient(BlockingClient):
+class SyncClient(BlockingClient, Forkable):
     """The client of an app for code without an event loop. Safe to use from any thread."""
 
     def __init__(
@@ -277,8 +283,13 @@ class SyncClient(BlockingClient):
             clock=app.clock,
         )
         self._openings = store_opening, notifier_opening
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._portal: Portal | None = None
         self._lock = threading.Lock()
+        atexit.unregister(self.close)
 
     def open(self) -> None:
         with self._lock:
@@ -317,21 +328,30 @@ class SyncClient(BlockingClient):
         self.close()
 
 
-class Opening:
+class Opening(Forkable):
     """Opens a store or notifier for the first who needs it, and closes it after the last."""
 
     def __init__(self, resource: Store | Notifier, *, migrate: bool = False) -> None:
         self._resource = resource
         self._migrate = migrate
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._lock = asyncio.Lock()
         self._users = 0
 
     async def enter(self) -> None:
         async with self._lock:
             if self._users == 0:
-                if self._migrate:
-                    await cast("Store", self._resource).migrate()
-                await self._resource.open()
+                try:
+                    with Cancels():
+                        if self._migrate:
+                            await cast("Store", self._resource).migrate()
+                        await self._resource.open()
+                except BaseException:
+                    await self._resource.close()
+                    raise
             self._users += 1
 
     async def leave(self) -> None:

@@ -152,7 +152,10 @@ class StoreError(HeadwayError):
 
 class StoreClosed(StoreError):
     def __init__(self, store: str) -> None:
-        super().__init__(f"the {store} store is closed; open it (`async with app:`) before use")
+        super().__init__(
+            f"the {store} store is closed; open it (`async with app:`) before use, and again in a "
+            "process that was forked"
+        )
 
 
 class StoreUnreachable(StoreError):
@@ -199,7 +202,10 @@ class SchemaOutdated(StoreError):
 
 class NotifierClosed(HeadwayError):
     def __init__(self, notifier: str) -> None:
-        super().__init__(f"the {notifier} is closed; open it (`async with app:`) before use")
+        super().__init__(
+            f"the {notifier} is closed; open it (`async with app:`) before use, and again in a "
+            "process that was forked"
+        )
 
 
 class Unrecoverable(HeadwayError):

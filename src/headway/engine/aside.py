@@ -7,22 +7,27 @@ from collections import deque
 from collections.abc import Callable
 
 from headway.domain.events import Event
+from headway.ports.forks import Forkable
 from headway.ports.observer import Observer
 
 MOST_WAITING = 10_000
 """Events that wait for the observer; what comes beyond is dropped."""
 
 
-class Aside:
+class Aside(Forkable):
     """Hands events on, in order. The thread lives while there are some."""
 
     def __init__(self, observer: Observer, failed: Callable[[object], None]) -> None:
         self._observer = observer
         self._failed = failed
+        self.dropped = 0
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._waiting: deque[Event] = deque()
         self._lock = threading.Lock()
         self._running = False
-        self.dropped = 0
 
     def put(self, event: Event) -> None:
         with self._lock:

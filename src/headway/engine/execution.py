@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,13 @@ ALREADY_COMPLETED = "already_completed"
 CANCELLED = "cancelled"
 NOT_FOUND = "not_found"
 ERROR = "error"
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds after which a handler that dropped its cancellation is cancelled again; doubled."""
+
+
+class _Message(str):
+    """Of a cancellation. Unlike plain text it can be referred to weakly."""
 
 
 class Execution:
@@ -120,8 +129,39 @@ class Execution:
         # A task that has not taken its first step would end without running a line of ours;
         # it looks at `interruption` itself when it begins.
         if self.task is not None and self.began is not None:
-            self.task.cancel(reason)
+            self._cancel(FIRST_PAUSE)
         return True
+
+    def leave_alone(self) -> None:
+        """The handler has ended: what is still to be done is not to be cancelled again."""
+        if self.interruption is not None and self.timer is not None:
+            self.timer.cancel()
+
+    def _cancel(self, pause: float) -> None:
+        """Cancel the handler, and look after a while whether it has noticed."""
+        task = self.task
+        if task is None or task.done():
+            return
+        message = _Message(self.interruption)
+        task.cancel(message)
+        self._look_later(weakref.ref(message), pause)
+
+    def _look(self, message: weakref.ref[_Message], pause: float) -> None:
+        """A handler that cleans up holds the CancelledError, and with it the message, for so long:
+        it has all the time it needs. Where the message is gone and the handler goes on, something
+        has dropped the cancellation, such as `asyncio.wait_for` of Python 3.11."""
+        with contextlib.suppress(AttributeError):  # the task may hold the message, too
+            setattr(self.task, "_cancel_message", None)  # noqa: B010
+        pause = min(pause * 2, LONGEST_PAUSE)
+        if message() is None:
+            self._cancel(pause)
+        else:
+            self._look_later(message, pause)
+
+    def _look_later(self, message: weakref.ref[_Message], pause: float) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = asyncio.get_running_loop().call_later(pause, self._look, message, pause)
 
 
 def reason_for(verdict: Verdict, record: JobRecord | None) -> str:

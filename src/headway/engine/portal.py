@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Threads(ThreadPoolExecutor):
+    """While the interpreter ends it starts no more threads, but there is still something to close,
+    and news to be sent: then work is done at once, by whoever asks for it."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            done: Future[T] = Future()
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except Exception as error:
+                done.set_exception(error)
+            return done
 
 
 class Portal:
@@ -16,6 +34,8 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._threads = _Threads(thread_name_prefix="headway-sync")
+        self._loop.set_default_executor(self._threads)
         self._thread = threading.Thread(target=self._run, name="headway-sync", daemon=True)
         self._thread.start()
 
@@ -35,5 +55,5 @@ class Portal:
             self._loop.run_forever()
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._threads.shutdown()
             self._loop.close()

@@ -217,6 +217,7 @@ class Runner:
 
     async def _completed(self, execution: Execution, handler: Handler, value: Any) -> None:
         """The handler returned: settle through the committer, or in the transaction it opened."""
+        execution.leave_alone()
         if execution.interruption == TIMEOUT:
             raise TimeoutError
         if execution.lost:
@@ -255,6 +256,7 @@ class Runner:
 
     async def _failed(self, execution: Execution, error: BaseException) -> None:
         """The handler raised, or what it asked for could not be done."""
+        execution.leave_alone()
         if execution.staging is not None:
             try:
                 await execution.staging.roll_back(error)

@@ -107,6 +107,7 @@ class Worker:
         self._pulse = pulse
         self._shift: _Shift | None = None
         self._task: asyncio.Task[None] | None = None
+        self._process = os.getpid()
 
     @property
     def id(self) -> str:
@@ -127,6 +128,10 @@ class Worker:
     async def run(self, *, drain: bool = False) -> None:
         """Work until stopped. Cancelling this interrupts handlers at once, as a second
         `request_stop` does, and still gives their jobs back."""
+        if self._process != os.getpid():
+            raise ConfigurationError(
+                f"worker {self.id} was made before this process was forked; make it afterwards"
+            )
         if self._shift is not None:
             raise ConfigurationError(f"worker {self.id} is running already")
         self._shift = shift = _Shift(

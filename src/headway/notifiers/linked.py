@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from random import random
 from typing import Any
 
@@ -23,8 +23,10 @@ from headway.notifiers.hub import Hub, Subscriber
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.outbox import Outbox
 from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
+from headway.ports.forks import Forkable
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
+from headway.providers.cancels import Cancels
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between tries to connect. Not longer: while a publisher's link is down and its listeners'
@@ -37,7 +39,7 @@ AWAITED_FOR = 30.0
 _log = logging.getLogger("headway")
 
 
-class LinkedNotifier:
+class LinkedNotifier(Forkable):
     """Opening and closing never wait for a server that is away. Connects when first needed, so
     that a process that neither starts nor waits for anything costs no connection."""
 
@@ -52,9 +54,8 @@ class LinkedNotifier:
     def __init__(self, name: str) -> None:
         self.name = name
         """For messages, without secrets."""
-        self._origin = secrets.token_hex(4)
-        self._hub = Hub()
-        self._reset()
+        self.in_child()
+        self.watch_forks()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -62,6 +63,11 @@ class LinkedNotifier:
     async def connect(self, ears: Ears) -> Link:
         """A new link, which must call `ears` from the running loop only."""
         raise NotImplementedError
+
+    def in_child(self) -> None:
+        self._origin = secrets.token_hex(4)
+        self._hub = Hub()
+        self._reset()
 
     def _reset(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -203,7 +209,7 @@ class LinkedNotifier:
             link: Link | None = None
             self._lost = lost = asyncio.get_running_loop().create_future()
             try:
-                async with asyncio.timeout(self.patience):
+                async with self._in_time():
                     link = await self.connect(Ears(self._heard, self._lose, self._hub.nudge))
                 await self._listen_on(link)
                 failures = 0
@@ -240,7 +246,7 @@ class LinkedNotifier:
             if self._changed.is_set():
                 await self._listen_on(link)
             else:
-                async with asyncio.timeout(self.patience):
+                async with self._in_time():
                     await link.watch()
             if self._hub.awaits_sequences:
                 self._say_awaiting()
@@ -249,12 +255,19 @@ class LinkedNotifier:
         self._changed.clear()
         missing = self._wanted - self._active
         if missing:
-            async with asyncio.timeout(self.patience):
+            async with self._in_time():
                 await link.listen(missing)
             self._active |= missing
             if Topic.LOST in missing:
                 self._say(Topic.ENDED, Packet(origin=self._origin, asking=True))
         self._let_go()
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncGenerator[None]:
+        """Around whatever waits for the link."""
+        async with asyncio.timeout(self.patience):
+            with Cancels():
+                yield
 
     def _link_up(self, link: Link) -> None:
         self._link = link
@@ -301,7 +314,7 @@ class LinkedNotifier:
             news = self._outbox.take()
             messages, budgets = self._packed(news, link)
             try:
-                async with asyncio.timeout(self.patience):
+                async with self._in_time():
                     await link.send(messages, budgets)
                 tries = 0
                 if not self._filled.is_set():
@@ -359,7 +372,7 @@ class LinkedNotifier:
         link = self._link
         if asked and link is not None and link.counts:
             try:
-                async with asyncio.timeout(self.patience):
+                async with self._in_time():
                     answers = await link.take(
                         [(news[place].hint or "", wanted[place]) for place in asked]
                     )

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from headway.domain.errors import NotifierClosed
 from headway.domain.news import EVERYTHING, Interest, News, SequenceEnded
 from headway.notifiers.hub import Hub, Subscriber
+from headway.ports.forks import Forkable
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
 
 
-class LocalNotifier:
+class LocalNotifier(Forkable):
     """Hands news to the subscribers of this process, each on its own loop.
 
     Safe to use from any thread, and without opening it. What other processes do is not heard:
@@ -21,8 +22,12 @@ class LocalNotifier:
     reach = Reach.PROCESS
 
     def __init__(self) -> None:
-        self._hub = Hub()
         self._closed = False
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
+        self._hub = Hub()
 
     async def open(self) -> None:
         self._closed = False

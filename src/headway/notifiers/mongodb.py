@@ -23,6 +23,7 @@ from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation
+from headway.providers.cancels import Cancels
 from headway.providers.mongodb import Command, Document, describe
 
 NEWS_LIVE = 60
@@ -117,8 +118,11 @@ class _MongoLink:
     async def _read(self, stream: AsyncChangeStream[Document]) -> None:
         try:
             async with stream:
-                async for change in stream:
-                    self._ears.heard(change["fullDocument"]["packet"])
+                while stream.alive:
+                    with Cancels():
+                        change = await stream.try_next()
+                    if change is not None:
+                        self._ears.heard(change["fullDocument"]["packet"])
         except Exception as error:
             self._ears.lost(error)
         else:

@@ -13,6 +13,7 @@ import msgspec
 
 from headway.domain import events
 from headway.domain.events import Event
+from headway.ports.forks import Forkable
 
 Labels = tuple[str, ...]
 Measure = Callable[[str, float, str, str, str | None], None]
@@ -131,11 +132,12 @@ COUNTERS = (
 )
 
 
-class Counting:
+class Counting(Forkable):
     """Counts events, from any thread. `measure` is handed every duration, under the lock."""
 
     def __init__(self, measure: Measure) -> None:
-        self._lock = threading.Lock()
+        self.in_child()
+        self.watch_forks()
         self._measure = measure
         self._counts: dict[str, defaultdict[Labels, float]] = {
             each.name: defaultdict(int) for each in COUNTERS
@@ -175,6 +177,9 @@ class Counting:
             events.JobsPruned: self._jobs_pruned,
             events.JobsDeleted: self._jobs_deleted,
         }
+
+    def in_child(self) -> None:
+        self._lock = threading.Lock()
 
     def observe(self, event: Event) -> None:
         hear = self._hear.get(event.__class__)

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from headway.domain.health import Health
+from headway.ports.forks import Forkable
 
 MAX_CONNECTIONS = 32
 ASKED_WITHIN = 10.0
@@ -24,7 +25,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 """Status, type of content, content."""
 
 
-class Endpoint:
+class Endpoint(Forkable):
     """Serves from `start` to `stop`; stopping twice, or before starting, is fine.
 
     `page` gives the type and the content of `/metrics`; None: there is none.
@@ -40,6 +41,10 @@ class Endpoint:
         self._address = host, port
         self._health = health
         self._page = page
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 

@@ -11,6 +11,7 @@ import msgspec
 
 from headway.domain.job import JobState
 from headway.domain.reading import EndedCount, Tally, WorkerRecord
+from headway.ports.forks import Forkable
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations, Store
 
@@ -42,11 +43,15 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Surveyor:
+class Surveyor(Forkable):
     """Asks a store, from any thread. A store that is away holds nobody up for long."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._lock = threading.Lock()
         self._asking: threading.Thread | None = None
         self._found: Survey | None = None

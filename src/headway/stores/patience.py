@@ -15,6 +15,7 @@ from headway.domain.errors import InvalidOption
 from headway.domain.reading import ClaimOrder
 from headway.domain.retry import Backoff
 from headway.ports.statement import Operation
+from headway.providers.cancels import Cancels
 
 T = TypeVar("T")
 
@@ -35,12 +36,14 @@ class Patience:
     ) -> T:
         for failures in range(1, self.tries):
             try:
-                return await attempt()
+                with Cancels():
+                    return await attempt()
             except Exception as error:
                 if not is_transient(error):
                     raise
             await asyncio.sleep(self.backoff.delay(failures))
-        return await attempt()
+        with Cancels():
+            return await attempt()
 
     def run_sync(
         self, attempt: Callable[[], T], is_transient: Callable[[BaseException], bool]

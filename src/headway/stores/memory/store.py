@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from headway.domain.errors import ConfigurationError, StoreClosed
+from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.notebook import Notebook
@@ -33,6 +33,11 @@ class MemoryStore(Notebook, Settling, Tending, Reading):
     capabilities = Capabilities(durable=False, across_processes=False, transactions=True)
 
     async def open(self) -> None:
+        if self._is_copy:
+            raise StoreError(
+                "the memory store was open when this process was forked, and its jobs stay in the "
+                "parent; use a SQLite file or a server for jobs that several processes share"
+            )
         self._is_open = True
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from headway.domain.errors import StoreClosed, StoreError
 from headway.domain.job import JobState
+from headway.ports.forks import Forkable
 from headway.ports.statement import Operation
 from headway.stores.memory.lanes import Lanes
 from headway.stores.memory.row import Row, restore, root_id
@@ -23,7 +24,7 @@ from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction
 T = TypeVar("T")
 
 
-class Table:
+class Table(Forkable):
     name = "memory"
 
     def __init__(self) -> None:
@@ -43,6 +44,12 @@ class Table:
         """First jobs by type and deduplication key, oldest first."""
         self._families: dict[str, dict[Row, None]] = {}
         """Jobs by root, roots themselves left out."""
+        self._is_copy = False
+        self.watch_forks()
+
+    def in_child(self) -> None:
+        self._mutex = threading.RLock()
+        self._is_copy, self._is_open = self._is_open, False
 
     def _drive(self, tx: MemoryTransaction | None, start: Callable[[], Operation[T]]) -> T:
         """Run an operation to its end; nothing of it is left if it raises."""

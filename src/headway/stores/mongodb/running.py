@@ -34,6 +34,7 @@ from pymongo.synchronous.database import Database
 
 from headway.domain.retry import Backoff
 from headway.ports.statement import Operation
+from headway.providers.cancels import Cancels
 from headway.providers.mongodb import (
     Command,
     Document,
@@ -189,7 +190,8 @@ async def through_conflicts(attempt: Callable[[], Awaitable[T]], seconds: float)
     failures = 0
     while True:
         try:
-            return await attempt()
+            with Cancels():
+                return await attempt()
         except PyMongoError as error:
             if not is_conflict(error) or time.monotonic() > deadline:
                 raise

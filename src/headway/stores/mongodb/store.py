@@ -27,8 +27,10 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
+from headway.ports.forks import Forkable
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.cancels import Cancels
 from headway.providers.mongodb import (
     Document,
     Tries,
@@ -79,7 +81,7 @@ OLDEST = 17
 """The wire version of MongoDB 6.0."""
 
 
-class MongoStore(Moving):
+class MongoStore(Moving, Forkable):
     """Jobs in collections of a MongoDB replica set."""
 
     capabilities = Capabilities(
@@ -102,6 +104,10 @@ class MongoStore(Moving):
         self._connections = connections
         self._patience = patience or Patience()
         self._limits = Limits()
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._client: AsyncMongoClient[Document] | None = None
         self._blocking: MongoClient[Document] | None = None
         self._lock = threading.Lock()
@@ -221,9 +227,12 @@ class MongoStore(Moving):
         # Nothing has been done yet in a transaction of our making: it can wait for others, and do
         # without a connection that is dead, by being begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        if not is_first:
-            return await attempt()
-        return await self._patience.run(lambda: through_conflicts(attempt, LONGEST), is_transient)
+        with Cancels():
+            if not is_first:
+                return await attempt()
+            return await self._patience.run(
+                lambda: through_conflicts(attempt, LONGEST), is_transient
+            )
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -256,9 +265,11 @@ class MongoStore(Moving):
         async with self._client.start_session(causal_consistency=False) as session:
             self._guests[id(session)] = callbacks
             try:
-                await begin(session)
+                with Cancels():
+                    await begin(session)
                 yield session
-                await commit(session)
+                with Cancels():
+                    await commit(session)
             finally:
                 del self._guests[id(session)]
         for callback in callbacks:

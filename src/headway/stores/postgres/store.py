@@ -21,10 +21,12 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
+from headway.ports.forks import Forkable
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
+from headway.providers.cancels import Cancels
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.providers.reaching import connect_arguments, describe, unreachable
 from headway.stores.patience import Patience, once_more
@@ -53,7 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PostgresStore(PostgresOperations, Joining):
+class PostgresStore(PostgresOperations, Joining, Forkable):
     """Jobs in a PostgreSQL schema of their own.
 
     A server that was restarted has ended all its connections, and one that may only read has
@@ -87,6 +89,10 @@ class PostgresStore(PostgresOperations, Joining):
         self._connections = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
         self._own: Borrowed | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
@@ -211,30 +217,33 @@ class PostgresStore(PostgresOperations, Joining):
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
-        async with AsyncExitStack() as opened:
+        with Cancels() as cancels:
+            async with AsyncExitStack() as opened:
 
-            async def attempt() -> AsyncConnection[TupleRow]:
+                async def attempt() -> AsyncConnection[TupleRow]:
+                    try:
+                        async with AsyncExitStack() as this:
+                            connection = await this.enter_async_context(pool.connection())
+                            await this.enter_async_context(connection.transaction())
+                            opened.push_async_exit(this.pop_all())
+                    except psycopg.Error as error:
+                        if is_dead(error):
+                            await pool.drain()
+                        raise
+                    return connection
+
                 try:
-                    async with AsyncExitStack() as this:
-                        connection = await this.enter_async_context(pool.connection())
-                        await this.enter_async_context(connection.transaction())
-                        opened.push_async_exit(this.pop_all())
+                    connection = await self._patience.run(attempt, is_transient)
                 except psycopg.Error as error:
-                    if is_dead(error):
+                    raise self._explained(error) from error
+                try:
+                    yield connection
+                except psycopg.Error as error:
+                    if connection.closed or isinstance(error, ReadOnlySqlTransaction):
                         await pool.drain()
                     raise
-                return connection
-
-            try:
-                connection = await self._patience.run(attempt, is_transient)
-            except psycopg.Error as error:
-                raise self._explained(error) from error
-            try:
-                yield connection
-            except psycopg.Error as error:
-                if connection.closed or isinstance(error, ReadOnlySqlTransaction):
-                    await pool.drain()
-                raise
+                finally:
+                    cancels.forget()
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
         return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from headway.domain.errors import ConfigurationError, SchemaMissing
 from headway.ports.provider import AsyncProvider, Provider, SyncProvider
 from headway.ports.statement import Operation
+from headway.providers.cancels import Cancels
 from headway.providers.known import providers_for
 from headway.stores.sql.driving import drive, drive_sync
 
@@ -38,7 +39,8 @@ class Joining:
             return self._run_blocking(provider, tx, operation(*args, **kwargs))
         awaiting = cast("AsyncProvider", provider)
         try:
-            return await drive(operation(*args, **kwargs), partial(awaiting.execute, tx))
+            with Cancels():
+                return await drive(operation(*args, **kwargs), partial(awaiting.execute, tx))
         except Exception as error:
             self._explain(error)
             raise

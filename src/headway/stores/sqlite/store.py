@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -18,9 +18,11 @@ from headway.domain.errors import (
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
+    StoreError,
     StoreRefused,
 )
 from headway.domain.names import check_identifier
+from headway.ports.forks import Forkable
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
@@ -37,10 +39,15 @@ T = TypeVar("T")
 
 REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, UnicodeError, OverflowError)
 """The data is at fault: text that SQLite cannot hold, a number out of range, too much."""
+WAIT_BEFORE_FORK = 5.0
+"""Seconds that a fork waits for what is under way."""
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 
+_spoiled: set[str] = set()
+"""Files to which connections were open when this process was forked."""
 
-class SqliteStore(SqliteOperations, Joining):
+
+class SqliteStore(SqliteOperations, Joining, Forkable):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
@@ -74,6 +81,31 @@ class SqliteStore(SqliteOperations, Joining):
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
+        self._others: set[sqlite3.Connection] = set()
+        """Connections that do not belong to one of the threads."""
+        self._rests = True
+        """No connection is open while the process is forked."""
+        self.watch_forks()
+
+    # SQLite keeps in the process's memory which locks its connections hold. A child would believe
+    # that it holds those of its parent, and read and write without any: no connection may be open.
+
+    def before_fork(self) -> None:
+        resting = [thread.rest(WAIT_BEFORE_FORK) for thread in self._threads()]
+        self._rests = all(resting) and not self._others
+
+    def after_fork(self) -> None:
+        for thread in self._threads():
+            thread.go_on()
+
+    def in_child(self) -> None:
+        self._writer = self._reader = None
+        self._others = set()
+        if not self._rests:
+            _spoiled.add(os.path.realpath(self._path))
+
+    def _threads(self) -> list[ConnectionThread]:
+        return [thread for thread in (self._writer, self._reader) if thread is not None]
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
@@ -87,14 +119,10 @@ class SqliteStore(SqliteOperations, Joining):
             )
 
     async def close(self) -> None:
-        threads = (self._writer, self._reader)
+        threads = self._threads()
         self._writer = self._reader = None
         for thread in threads:
-            if thread is not None:
-                try:
-                    await asyncio.to_thread(thread.close)
-                except RuntimeError:  # the interpreter is ending, and starts no more threads
-                    thread.close()
+            await asyncio.to_thread(thread.close)
 
     async def migrate(self) -> list[str]:
         return await asyncio.to_thread(self._migrate)
@@ -147,20 +175,44 @@ class SqliteStore(SqliteOperations, Joining):
         """A connection of its own that holds the write lock until the block is left."""
         if self._writer is None:
             raise StoreClosed(self.name)
-        connection = await asyncio.to_thread(self._connect)
+        connection = await asyncio.to_thread(self._connect_apart)
         try:
             # Waiting in threads would use them all up, and leave none for whoever is to commit.
             await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
             try:
                 yield connection
             except BaseException:
-                connection.rollback()
+                if connection in self._others:  # else it is our parent's, who goes on with it
+                    connection.rollback()
                 raise
             await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
         finally:
+            if connection in self._others:
+                connection.close()
+                self._others.discard(connection)
+
+    @contextmanager
+    def _connected(self) -> Generator[sqlite3.Connection]:
+        """A connection for a moment."""
+        connection = self._connect_apart()
+        try:
+            yield connection
+        finally:
             connection.close()
+            self._others.discard(connection)
+
+    def _connect_apart(self) -> sqlite3.Connection:
+        connection = self._connect()
+        self._others.add(connection)
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
+        if os.path.realpath(self._path) in _spoiled:
+            raise StoreError(
+                f"the {self.name} was in use when this process was forked, and SQLite does not "
+                "survive that; fork while no transaction is open, or start the process afresh "
+                '(multiprocessing.get_context("spawn"))'
+            )
         try:
             self._make_file()
             connection = sqlite3.connect(
@@ -223,7 +275,7 @@ class SqliteStore(SqliteOperations, Joining):
         return dict(connection.execute(f"select version, applied_at from {table}").fetchall())
 
     def _check_schema(self) -> None:
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             found = max(self._applied(connection), default=0)
         needed = self._migrations[-1].version
         if found == 0:
@@ -232,7 +284,7 @@ class SqliteStore(SqliteOperations, Joining):
             raise SchemaOutdated(self.name, found, needed)
 
     def _migrate(self) -> list[str]:
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             if self._applied(connection).keys() >= {step.version for step in self._migrations}:
                 return []  # without the lock: who opens may hold it, in a transaction of theirs
             begin_immediate(connection, self._busy_for)
@@ -261,7 +313,7 @@ class SqliteStore(SqliteOperations, Joining):
     def _status(self) -> list[MigrationStatus]:
         applied: dict[int, int] = {}
         if Path(self._path).exists():  # asking must not make the file
-            with closing(self._connect()) as connection:
+            with self._connected() as connection:
                 applied = self._applied(connection)
         return [
             MigrationStatus(

@@ -45,6 +45,8 @@ class ConnectionThread:
         self._queue: deque[Work] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._resting = False
+        self._rested = threading.Event()
         name = f"headway-sqlite-{'writer' if writes else 'reader'}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -58,6 +60,18 @@ class ConnectionThread:
             self._wake.notify()
         return future
 
+    def rest(self, seconds: float) -> bool:
+        """Have the connection closed and nothing done until `go_on`; False if that takes longer."""
+        with self._wake:
+            self._resting = True
+            self._wake.notify()
+        return self._rested.wait(seconds)
+
+    def go_on(self) -> None:
+        with self._wake:
+            self._resting = False
+            self._wake.notify()
+
     def close(self) -> None:
         """Let what is queued end; returns when the thread has."""
         with self._wake:
@@ -68,7 +82,13 @@ class ConnectionThread:
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None
         try:
-            while batch := self._next_batch():
+            while (batch := self._next_batch()) is not None:
+                if not batch:
+                    if connection is not None:
+                        connection.close()
+                        connection = None
+                    self._rest()
+                    continue
                 try:
                     if connection is None:
                         connection = self._connect()
@@ -83,12 +103,22 @@ class ConnectionThread:
             if connection is not None:
                 connection.close()
 
-    def _next_batch(self) -> list[Work]:
+    def _next_batch(self) -> list[Work] | None:
+        """An empty one says that it is time to rest, None that it is time to end."""
         with self._wake:
-            while not self._queue and not self._closing:
+            while not (self._queue or self._closing or self._resting):
                 self._wake.wait()
+            if self._resting:
+                return []
             count = min(len(self._queue), MOST_AT_ONCE)
-            return [self._queue.popleft() for _ in range(count)]
+            return [self._queue.popleft() for _ in range(count)] or None
+
+    def _rest(self) -> None:
+        with self._wake:
+            self._rested.set()
+            while self._resting:
+                self._wake.wait()
+            self._rested.clear()
 
     def _run_batch(
         self, connection: sqlite3.Connection, batch: list[Work]
