@@ -58,6 +58,11 @@ class Fetcher:
         self._observers = observers
         self._handlers = handlers
         self._types = tuple(sorted(handlers))
+        self._plain_types = tuple(name for name in self._types if not handlers[name].atomic)
+        """Those whose handlers begin without a transaction."""
+        self._transactions = store.transactions
+        self._left_out = False
+        """The last claim left job types out, because their handlers have all the transactions."""
         self._lanes = lanes
         self._one_queue = len(lanes.lanes) == 1
         self._held = held
@@ -107,6 +112,7 @@ class Fetcher:
             and not self._claiming
             and lanes.running + lanes.waiting < lanes.concurrency
             and not self._committer.behind
+            and not self._left_out
             and not self._stopped.is_set()
         )
 
@@ -129,6 +135,9 @@ class Fetcher:
 
     def freed(self) -> None:
         """Handlers have ended."""
+        if self._left_out and self._most_atomic(1):
+            self._left_out = False
+            self._hungry = True
         if self._hungry:
             self._wake()
 
@@ -146,11 +155,14 @@ class Fetcher:
             self._give_back_hoarded()
             self._lanes.measure(self._clock.monotonic())
             shares, limit = self._lanes.shares(self._settings.batch_size)
+            if not (self._plain_types or self._most_atomic(1)):
+                limit = 0
+                self._left_out = True
             if not self._hungry or not limit or self._committer.behind:
                 await self._rest()
                 continue
             idle = not self._held
-            self._hungry = False
+            self._hungry = self._left_out = False
             self._claiming = True
             try:
                 count, full = await self._claim(shares, limit)
@@ -185,6 +197,39 @@ class Fetcher:
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
         """Claim, and put where they wait to be run; how many there were, and whether there may be
         more."""
+        atomic = self._most_atomic(limit)
+        if atomic == limit:
+            return await self._claim_types(self._types, shares, limit)
+        # All of these could be atomic: no more are claimed than can have a transaction. For what
+        # else there is room, others are claimed.
+        count, full = 0, True
+        if atomic:
+            count, full = await self._claim_types(self._types, shares, atomic)
+            self._dispatch()
+        if not full:
+            return count, False
+        shares, room = self._lanes.shares(limit - count)
+        full = False
+        if room and self._plain_types:
+            others, full = await self._claim_types(self._plain_types, shares, room)
+            count += others
+        self._left_out = not self._most_atomic(1)
+        return count, full or not self._left_out
+
+    def _most_atomic(self, limit: int) -> int:
+        """How many jobs with atomic handlers may be claimed, up to `limit`: each of them needs a
+        transaction throughout. Those of other handlers end soon, and are waited for."""
+        if self._transactions is None or len(self._plain_types) == len(self._types):
+            return limit
+        running = sum(
+            each.settlement is None and each.handler is not None and each.handler.atomic
+            for each in self._held
+        )
+        return max(min(self._transactions - running, limit), 0)
+
+    async def _claim_types(
+        self, types: tuple[str, ...], shares: tuple[QueueShare, ...], limit: int
+    ) -> tuple[int, bool]:
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
         claimed = await self._store.run(
@@ -194,7 +239,7 @@ class Fetcher:
                 token=new_token(),
                 lease_for=lease_for,
                 queues=shares,
-                types=self._types,
+                types=types,
                 limit=limit,
             ),
             now=self._clock.now(),

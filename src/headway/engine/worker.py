@@ -36,6 +36,7 @@ from headway.engine.lanes import Lanes
 from headway.engine.maintenance import Maintenance
 from headway.engine.middleware import Middleware
 from headway.engine.observing import Observers, gathered
+from headway.engine.permits import Permits
 from headway.engine.progressing import Progressing
 from headway.engine.pulse import Pulse, ThreadPulse
 from headway.engine.reaper import Reaper
@@ -220,9 +221,19 @@ class _Shift:
         self._committer = Committer(
             worker, store, clock, observers, reporter, announcer, self._held, self._committed
         )
+        self._transactions = Trouble(worker, "transaction", observers)
         self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
         self._runner = Runner(
-            Desk(store, clock, self._heartbeat, settings.lease_for, transactions, reporter),
+            Desk(
+                store,
+                clock,
+                self._heartbeat,
+                settings.lease_for,
+                transactions,
+                reporter,
+                Permits(store.transactions),
+                self._transactions,
+            ),
             self._committer,
             observers,
             reporter,
@@ -270,7 +281,12 @@ class _Shift:
     def health(self) -> Health:
         """From any thread."""
         lag = 0.0 if self._loop_watch is None else self._loop_watch.lag
-        parts = (self._fetcher.trouble, self._committer.trouble, self._heartbeat.trouble)
+        parts = (
+            self._fetcher.trouble,
+            self._committer.trouble,
+            self._heartbeat.trouble,
+            self._transactions,
+        )
         problems = [
             f"the {trouble.part} has failed {trouble.failures} times"
             for trouble in parts

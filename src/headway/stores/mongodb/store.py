@@ -77,6 +77,7 @@ class MongoStore(Moving):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, movable=True
     )
+    transactions = None  # between two commands a session holds no connection
 
     def __init__(
         self,
@@ -204,7 +205,12 @@ class MongoStore(Moving):
         # Nothing has been done yet in a transaction of our making: it can wait for others by being
         # begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+        try:
+            return await (through_conflicts(attempt, LONGEST) if is_first else attempt())
+        except PyMongoError as error:
+            if id(tx) in self._guests and is_away(error):
+                raise self._explained(error) from error
+            raise
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -239,7 +245,10 @@ class MongoStore(Moving):
             try:
                 await begin(session)
                 yield session
-                await commit(session)
+                try:
+                    await commit(session)
+                except PyMongoError as error:
+                    raise self._explained(error) from error
             finally:
                 del self._guests[id(session)]
         for callback in callbacks:

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -42,7 +42,7 @@ from headway.stores.postgres.migrating import applied_migrations, apply_migratio
 from headway.stores.postgres.operations import PostgresOperations
 from headway.stores.sql.driving import drive, drive_sync
 from headway.stores.sql.files import load_migrations
-from headway.stores.sql.joining import Joining
+from headway.stores.sql.joining import Joining, layers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class PostgresStore(PostgresOperations, Joining):
         self.name = describe(dsn)
         self._dsn = dsn
         self._schema = schema
-        self._connections = connections
+        self.transactions = self._connections = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self._own: Borrowed | None = None
@@ -189,11 +189,19 @@ class PostgresStore(PostgresOperations, Joining):
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
+        ours = True
         try:
             async with pool.connection() as connection, connection.transaction():
+                ours = False
                 yield connection
-        except ReadOnlySqlTransaction:
-            await pool.drain()
+                ours = True
+        except (psycopg.Error, StoreUnreachable) as error:
+            if isinstance(error, ReadOnlySqlTransaction) or isinstance(
+                error.__cause__, ReadOnlySqlTransaction
+            ):
+                await pool.drain()
+            if ours and isinstance(error, psycopg.Error):
+                raise self._explained(error) from error
             raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
@@ -209,6 +217,11 @@ class PostgresStore(PostgresOperations, Joining):
             )
         except psycopg.OperationalError as error:
             raise StoreUnreachable(self.name, _first_line(error)) from None
+
+    def _explain(self, error: Exception) -> None:
+        super()._explain(error)
+        if any(map(is_lost_connection, layers(error))) and not isinstance(error, QueryCanceled):
+            raise StoreUnreachable(self.name, _first_line(error)) from error
 
     def _explained(self, error: psycopg.Error) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):

@@ -42,7 +42,7 @@ def _tries(action: Callable[[], object], busy_for: float) -> Iterator[float]:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"the SQLite file was held by another writer for {busy_for:.0f} seconds; "
-                    "is a transaction left open in some other program?"
+                    "is a transaction left open, on a connection of your own or in another program?"
                 ) from error
         else:
             return

@@ -29,6 +29,7 @@ from headway.stores.sql.joining import Joining
 from headway.stores.sqlite.busy import begin_immediate, retry_while_busy, wait_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
 from headway.stores.sqlite.threads import ConnectionThread
+from headway.stores.sqlite.turns import Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class SqliteStore(SqliteOperations, Joining):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
     )
+    transactions = 1
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class SqliteStore(SqliteOperations, Joining):
         self._prefix = prefix
         self._busy_for = busy_for
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
+        self._turns = Turns()
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
 
@@ -78,8 +81,8 @@ class SqliteStore(SqliteOperations, Joining):
         if self._writer is None:
             await asyncio.to_thread(self._check_schema)
             self._writer, self._reader = (
-                ConnectionThread(self._connect, self.name, self._busy_for, writes=writes)
-                for writes in (True, False)
+                ConnectionThread(self._connect, self.name, self._busy_for, turns)
+                for turns in (self._turns, None)
             )
 
     async def close(self) -> None:
@@ -137,13 +140,14 @@ class SqliteStore(SqliteOperations, Joining):
         connection = await asyncio.to_thread(self._connect)
         try:
             # Waiting in threads would use them all up, and leave none for whoever is to commit.
-            await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
-            try:
-                yield connection
-            except BaseException:
-                connection.rollback()
-                raise
-            await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
+            async with self._turns.awaited(self._busy_for):
+                await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
+                try:
+                    yield connection
+                except BaseException:
+                    connection.rollback()
+                    raise
+                await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
         finally:
             connection.close()
 

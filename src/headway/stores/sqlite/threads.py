@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from headway.domain.errors import StoreClosed
@@ -19,6 +20,7 @@ from headway.ports.statement import Operation
 from headway.providers.sqlite3 import execute
 from headway.stores.sql.driving import drive_sync
 from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
+from headway.stores.sqlite.turns import Turns
 
 T = TypeVar("T")
 Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
@@ -35,17 +37,17 @@ class ConnectionThread:
         connect: Callable[[], sqlite3.Connection],
         store: str,
         busy_for: float,
-        *,
-        writes: bool,
+        turns: Turns | None,
     ) -> None:
+        """With `turns` it writes, without them it only reads."""
         self._connect = connect
         self._store = store
         self._busy_for = busy_for
-        self._writes = writes
+        self._turns = turns
         self._queue: deque[Work] = deque()
         self._wake = threading.Condition()
         self._closing = False
-        name = f"headway-sqlite-{'writer' if writes else 'reader'}"
+        name = f"headway-sqlite-{'reader' if turns is None else 'writer'}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -72,7 +74,10 @@ class ConnectionThread:
                 try:
                     if connection is None:
                         connection = self._connect()
-                    answers = self._run_batch(connection, batch)
+                    with (
+                        nullcontext() if self._turns is None else self._turns.waited(self._busy_for)
+                    ):
+                        answers = self._run_batch(connection, batch)
                 except Exception as error:
                     for _, future in batch:
                         _answer(future, None, error)
@@ -96,10 +101,10 @@ class ConnectionThread:
         """All operations in one transaction; what it raises is the end of all of them."""
         answers: list[tuple[Future[Any], Any, Exception | None]] = []
         try:
-            if self._writes:
-                begin_immediate(connection, self._busy_for)
-            else:
+            if self._turns is None:
                 retry_while_busy(lambda: connection.execute("begin"), self._busy_for)
+            else:
+                begin_immediate(connection, self._busy_for)
             if len(batch) == 1:  # the transaction is all the savepoint that it needs
                 make, future = batch[0]
                 answers.append((future, _drive(connection, make), None))
