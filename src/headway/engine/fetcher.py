@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import random
 
@@ -49,6 +49,7 @@ class Fetcher:
         held: set[Execution],
         committer: Committer,
         dispatch: Callable[[], None],
+        reap: Callable[[], Awaitable[None]],
         *,
         drain: bool,
     ) -> None:
@@ -68,7 +69,10 @@ class Fetcher:
         self._held = held
         self._committer = committer
         self._dispatch = dispatch
+        self._reap = reap
         self._drain = drain
+        self._looked_everywhere = False
+        """Since something was last claimed."""
         self.trouble = Trouble(settings.worker_id, "fetcher", observers)
         self._stopped = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
@@ -176,6 +180,7 @@ class Fetcher:
                 self._claiming = False
             self.trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
+            self._looked_everywhere = self._looked_everywhere and not count
             if full and self._one_queue:
                 # The next claim is on its way before these are run: the store works while we do.
                 # Among several queues, what still waits would tell which of them to ask wrongly.
@@ -187,12 +192,25 @@ class Fetcher:
                 self._hungry = True
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
             elif self._drain and idle and not self._held and not self._hungry:
-                if self._empty_handed > 1:
+                if self._looked_everywhere:
                     return True
-                for lane in self._lanes.lanes:  # once more, and everywhere
-                    self._store.expect(lane.name, None)
-                self._hungry = True
+                await self._look_everywhere()
         return False
+
+    async def _look_everywhere(self) -> None:
+        """Before a drain ends: what dead workers have left is given back, and no place is passed
+        over in the next claim."""
+        self._hungry = True
+        try:
+            await self._reap()
+        except StoreClosed:
+            raise
+        except Exception as error:
+            await sleep_unless(self._stopped, self.trouble.began(error))
+            return
+        for lane in self._lanes.lanes:
+            self._store.expect(lane.name, None)
+        self._looked_everywhere = True
 
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
         """Claim, and put where they wait to be run; how many there were, and whether there may be

@@ -75,8 +75,8 @@ class Worker:
     """Runs jobs from a store that has been opened. One worker runs on one event loop at a time.
 
     `run()` works until `request_stop()`, or with `drain=True` until no job of its queues and types
-    is due and none of its own is running; jobs that are due later, retries among them, and those
-    that other workers run, are not waited for.
+    is due and none of its own is running. Jobs whose leases have expired are given back first; jobs
+    that are due later, retries among them, and those that other workers run, are not waited for.
     """
 
     def __init__(
@@ -241,6 +241,7 @@ class _Shift:
             settings.concurrency,
             self._dispatcher.ended,
         )
+        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_interval())
         self._fetcher = Fetcher(
             settings,
             store,
@@ -251,10 +252,10 @@ class _Shift:
             self._held,
             self._committer,
             self._dispatcher.dispatch,
+            self._reaper.reap_all,
             drain=drain,
         )
         self._dispatcher.connect(self._runner.start, self._fetcher.freed)
-        self._reaper = Reaper(worker, store, clock, observers, announcer, settings.reap_interval())
         self._maintenance = Maintenance(settings, store, clock, observers)
         self._progressing = Progressing(worker, store, clock, observers, self._held)
         self._listening = Trouble(worker, NOTIFIER, observers)
