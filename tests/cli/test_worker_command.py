@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -148,6 +150,21 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     record = shop.app.sync.get(job.id)
     assert record.state is JobState.PENDING
     assert (record.attempts, record.losses) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
+    shop: Shop, sqlite_path: Path
+) -> None:
+    worker = shop.spawn("worker", "tests.cli.shop:app", "--grace", "1", "--lease", "3")
+    job = shop.app.sync.start(shop.stay.request(60.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    assert worker.stderr is not None
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(25) == 0  # a writer alone waits for 30 seconds
+        other.execute("rollback")
 
 
 def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -54,6 +55,20 @@ async def test_a_transaction_of_somebody_else_is_named(
     await store.run(store.insert, [job()])
 
 
+async def test_closing_does_not_wait_for_a_locked_file(sqlite_path: Path) -> None:
+    store = SqliteStore(sqlite_path, busy_for=600.0)
+    await store.migrate()
+    await store.open()
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        inserting = asyncio.create_task(store.run(store.insert, [job()]))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE):
+            await store.close()
+            with pytest.raises(StoreError):
+                await inserting
+
+
 async def test_what_is_to_be_stored_comes_before_the_next_transaction(store: SqliteStore) -> None:
     async def stored() -> int:
         async with store.begin() as tx:
@@ -97,5 +112,5 @@ async def test_a_turn_that_nobody_waits_for_any_more_is_passed_on() -> None:
             await asyncio.gather(first, return_exceptions=True)
             await second
             assert ours.is_set()
-    with turns.waited(1.0):
+    with turns.waited(1.0, lambda: math.inf):
         pass

@@ -36,8 +36,6 @@ MARGIN = 0.05
 """The part of a lease that is given up in doubt, so that a handler stops before another starts."""
 PASSING = 0.2
 """Seconds that a transaction lets a renewal go first."""
-STUCK = 5.0
-"""Seconds that a store's answer is waited for when the worker stops."""
 
 
 class Heartbeat:
@@ -84,8 +82,9 @@ class Heartbeat:
         self._pulse.start(self._beats())
         self._look()
 
-    async def stop(self) -> None:
-        """Returns when the pulse has ended; one that waits for a dead store is left to itself."""
+    async def stop(self, seconds: float) -> None:
+        """Returns when the pulse has ended; one that waits for a dead store for longer is left to
+        itself."""
         if self._ended is None:
             return
         if self._watch is not None:
@@ -93,7 +92,7 @@ class Heartbeat:
         self._stop = True
         self._pulse.wake()
         try:
-            async with asyncio.timeout(STUCK):
+            async with asyncio.timeout(seconds):
                 await self._ended
         except TimeoutError:
             return

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +51,10 @@ from headway.ports.observer import Observer
 from headway.ports.store import Store
 
 LAST_WAIT = 5.0
-"""Seconds that interrupted handlers, and then the last commit, are waited for."""
+"""Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
+after each of two interruptions."""
+SHORTEST_WAIT = 2.0
+"""Seconds that a part gets to end if others before it have used up the time."""
 
 
 LATE = 5.0
@@ -379,27 +381,34 @@ class _Shift:
         self._observers.observe(WorkerStopping(self._settings.worker_id))
         self._fetcher.stop()
         self._dispatcher.close()
-        deadline = asyncio.get_running_loop().time() + self._settings.grace
+        time = asyncio.get_running_loop().time
+        deadline = time() + self._settings.grace
+        end = deadline + LAST_WAIT
+
+        def left() -> float:
+            return LAST_WAIT if self._hurry.is_set() else max(end - time(), SHORTEST_WAIT)
+
         # A claim that is not waited for hands out jobs that nobody will run.
-        if not await self._wait_for({fetching}, deadline):
-            await asyncio.wait({fetching}, timeout=LAST_WAIT)
+        if not await self._wait_for({fetching}, end):
+            await asyncio.wait({fetching}, timeout=left())
         self._dispatcher.close()
         if not await self._wait_for(self._runner.tasks, deadline):
             await self._interrupt_handlers()
         self._committer.close()
-        if not await self._wait_for({committing}, math.inf):  # it ends with the leases at last
-            await asyncio.wait({committing}, timeout=LAST_WAIT)
-        await asyncio.wait(background, timeout=LAST_WAIT)
-        await self._heartbeat.stop()
+        if not await self._wait_for({committing}, time() + left()):
+            await asyncio.wait({committing}, timeout=left())
+        await asyncio.wait(background, timeout=left())
+        await self._heartbeat.stop(left())
         await self._runner.close()
-        if self._unsubscribe is not None:
-            with contextlib.suppress(Exception):
-                await self._unsubscribe()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(left()):
+                if self._unsubscribe is not None:
+                    await self._unsubscribe()
         tasks: list[asyncio.Task[Any]] = [fetching, committing, *background]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._say_goodbye()
+        await asyncio.wait({asyncio.gather(*tasks, return_exceptions=True)}, timeout=left())
+        await self._say_goodbye(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
         for execution in list(self._held):  # what did not listen is left behind
@@ -415,7 +424,7 @@ class _Shift:
                     return False
                 await asyncio.wait(
                     {*left, hurry},
-                    timeout=None if seconds == math.inf else seconds,
+                    timeout=seconds,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
             return True
@@ -434,9 +443,9 @@ class _Shift:
             for task in list(self._runner.tasks):
                 task.cancel()
 
-    async def _say_goodbye(self) -> None:
+    async def _say_goodbye(self, seconds: float) -> None:
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(LAST_WAIT):
+            async with asyncio.timeout(seconds):
                 await self._store.run(
                     self._store.forget_workers,
                     [self._settings.worker_id],

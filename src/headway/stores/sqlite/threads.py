@@ -7,12 +7,14 @@ fails leaves nothing, and harms no other. Callers hear back after the commit, ne
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from headway.domain.errors import StoreClosed
@@ -27,6 +29,8 @@ Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
 
 MOST_AT_ONCE = 64
 """Operations per transaction: bounds how long other processes wait for the write lock."""
+LAST_WAIT = 2.0
+"""Seconds that a locked file is waited for when the store is closed."""
 
 
 class ConnectionThread:
@@ -47,6 +51,7 @@ class ConnectionThread:
         self._queue: deque[Work] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._give_up_at = math.inf
         name = f"headway-sqlite-{'reader' if turns is None else 'writer'}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -61,9 +66,11 @@ class ConnectionThread:
         return future
 
     def close(self) -> None:
-        """Let what is queued end; returns when the thread has."""
+        """Let what is queued end; returns when the thread has. A file that is locked is waited for
+        no longer than a moment."""
         with self._wake:
             self._closing = True
+            self._give_up_at = time.monotonic() + LAST_WAIT
             self._wake.notify()
         self._thread.join()
 
@@ -74,9 +81,7 @@ class ConnectionThread:
                 try:
                     if connection is None:
                         connection = self._connect()
-                    with (
-                        nullcontext() if self._turns is None else self._turns.waited(self._busy_for)
-                    ):
+                    with self._turn():
                         answers = self._run_batch(connection, batch)
                 except Exception as error:
                     for _, future in batch:
@@ -87,6 +92,11 @@ class ConnectionThread:
         finally:
             if connection is not None:
                 connection.close()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        if self._turns is None:
+            return nullcontext()
+        return self._turns.waited(self._busy_for, lambda: self._give_up_at)
 
     def _next_batch(self) -> list[Work]:
         with self._wake:
@@ -104,7 +114,7 @@ class ConnectionThread:
             if self._turns is None:
                 retry_while_busy(lambda: connection.execute("begin"), self._busy_for)
             else:
-                begin_immediate(connection, self._busy_for)
+                begin_immediate(connection, self._busy_for, lambda: self._give_up_at)
             if len(batch) == 1:  # the transaction is all the savepoint that it needs
                 make, future = batch[0]
                 answers.append((future, _drive(connection, make), None))

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 
 from headway.domain.errors import StoreError
+
+LOOK_EVERY = 0.1
+"""Seconds after which a thread that waits looks whether it still should."""
 
 
 class Turns:
@@ -23,14 +27,18 @@ class Turns:
         self._waiting: deque[Future[None]] = deque()
 
     @contextmanager
-    def waited(self, seconds: float) -> Generator[None]:
-        """Have the turn while the block runs; blocks until then."""
+    def waited(self, seconds: float, give_up_at: Callable[[], float]) -> Generator[None]:
+        """Have the turn while the block runs; blocks until then. `give_up_at` may change its mind
+        meanwhile."""
         turn = self._ask()
-        try:
-            turn.result(seconds)
-        except TimeoutError:
-            if turn.cancel():
-                raise _held_too_long(seconds) from None
+        began = time.monotonic()
+        while not turn.done():
+            try:
+                turn.result(LOOK_EVERY)
+            except TimeoutError:
+                now = time.monotonic()
+                if now > min(began + seconds, give_up_at()) and turn.cancel():
+                    raise _held_too_long(now - began) from None
         try:
             yield
         finally:
