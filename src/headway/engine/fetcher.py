@@ -13,19 +13,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import random
 
-from headway.domain.errors import StoreClosed
+from headway.domain.errors import InvalidPayload, StoreClosed
+from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
+from headway.domain.lifecycle import after_failure
 from headway.domain.news import JobsScheduled, News
 from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.retry import Backoff
 from headway.domain.settlement import Release
 from headway.engine.committer import Committer
 from headway.engine.execution import LEASE_EXPIRED, Execution
 from headway.engine.handler import Handler
-from headway.engine.identity import new_token
+from headway.engine.identity import new_id, new_token
 from headway.engine.lanes import Lanes
 from headway.engine.observing import Observers
 from headway.engine.settings import WorkerSettings
-from headway.engine.trouble import Trouble, sleep_unless
+from headway.engine.trouble import Trouble, in_short, is_transient, sleep_unless
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
@@ -33,6 +36,11 @@ SHORTEST_POLL = 0.05
 HOARDED = 0.5
 """Seconds after which a claimed job that no slot was free for is given back."""
 MOST_DUE_TIMES = 1_000
+TRIES_TOGETHER = 3
+"""How often the store is asked for the outputs of all blockers of a claim, before it is asked job
+by job."""
+LONGEST_PAUSE = 0.25
+"""Seconds between these tries."""
 
 
 class Fetcher:
@@ -74,6 +82,8 @@ class Fetcher:
         self._looked_everywhere = False
         """Since something was last claimed."""
         self.trouble = Trouble(settings.worker_id, "fetcher", observers)
+        self._outputs = Trouble(settings.worker_id, "fetcher", observers)
+        """When the store does not say what blockers yielded."""
         self._stopped = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
         self._hungry = True
@@ -292,25 +302,57 @@ class Fetcher:
                 lanes.put(execution)
         if blocked:
             self._dispatch()
-            await self._ask_for_outputs(blocked)
-            for execution in blocked:
+            for execution in await self._ask_for_outputs(blocked):
                 lanes.put(execution)
 
-    async def _ask_for_outputs(self, blocked: list[Execution]) -> None:
-        """What the blockers yielded, for all jobs of a claim in one statement."""
-        ids = [execution.claimed.id for execution in blocked]
-        while not self._stopped.is_set():
-            try:
-                outputs = await self._store.run(self._store.blocker_outputs, ids)
-            except Exception as error:
-                await sleep_unless(self._stopped, self.trouble.began(error))
-            else:
-                for execution in blocked:
-                    execution.blockers = outputs.get(execution.claimed.id, [])
+    async def _ask_for_outputs(self, blocked: list[Execution]) -> list[Execution]:
+        """What the blockers yielded, for all jobs of a claim in one statement; the jobs that can be
+        run then. Whatever goes wrong keeps others from being claimed for a moment only."""
+        for _ in range(TRIES_TOGETHER):
+            error = await self._try_for_outputs(blocked)
+            if error is None:
+                self._outputs.over()
                 break
+            if await sleep_unless(self._stopped, min(self._outputs.began(error), LONGEST_PAUSE)):
+                return blocked  # to be given back with all the others
+        else:
+            blocked = await self._ask_one_by_one(blocked)
         if self._observers.tracing is not None:
             with contextlib.suppress(Exception):  # it is only asked for the sake of links
                 await self._ask_for_traces(blocked)
+        return blocked
+
+    async def _ask_one_by_one(self, blocked: list[Execution]) -> list[Execution]:
+        """One that the store cannot answer for must not keep the others waiting: it is
+        dead-lettered if the store answers for others, and given back if it does not."""
+        errors = {each: await self._try_for_outputs([each]) for each in blocked}
+        answered = [each for each, error in errors.items() if error is None]
+        answers = bool(answered) or await self._try_for_outputs([]) is None
+        for execution, error in errors.items():
+            if error is None:
+                continue
+            claimed = execution.claimed
+            if answers and not is_transient(error):
+                reason = f"what its blockers yielded could not be read: {in_short(error)}"
+                execution.failure = Failure(InvalidPayload.__name__, reason)
+                execution.settlement = after_failure(
+                    claimed, execution.failure, Backoff(), recoverable=False
+                )
+            else:
+                execution.settlement = Release(claimed.id, claimed.lease.token)
+            self._committer.put(execution)
+        return answered
+
+    async def _try_for_outputs(self, blocked: list[Execution]) -> Exception | None:
+        """Why there is no answer, or None."""
+        ids = [execution.claimed.id for execution in blocked]
+        try:
+            outputs = await self._store.run(self._store.blocker_outputs, ids or [new_id()])
+        except Exception as error:
+            return error
+        for execution in blocked:
+            execution.blockers = outputs.get(execution.claimed.id, [])
+        return None
 
     async def _ask_for_traces(self, blocked: list[Execution]) -> None:
         """What the last jobs of the blockers carry."""
