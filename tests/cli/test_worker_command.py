@@ -39,7 +39,11 @@ class Shop:
         async def stay(seconds: float) -> str:
             return ""
 
-        self.add, self.stay = add, stay
+        @self.app.job
+        async def hold(seconds: float) -> str:
+            return ""
+
+        self.add, self.stay, self.hold = add, stay, hold
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -180,6 +184,32 @@ def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: S
     frozen.send_signal(signal.SIGTERM)
     assert frozen.wait(30) == 0
     assert shop.app.sync.get(job.id) == done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seconds", "state", "reason"),
+    [
+        (0.0, JobState.COMPLETED, "already_completed"),
+        (60.0, JobState.RUNNING, "taken_by_another_worker"),
+    ],
+)
+def test_a_handler_that_was_frozen_hears_what_became_of_its_job(
+    shop: Shop, seconds: float, state: JobState, reason: str
+) -> None:
+    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    job = shop.app.sync.start(shop.hold.request(seconds))
+    shop.wait_for(job.id, JobState.RUNNING)
+    frozen.send_signal(signal.SIGSTOP)
+    shop.spawn("worker", "tests.cli.shop:app")
+    deadline = time.monotonic() + 30
+    while (record := shop.app.sync.get(job.id)).state is not state or not record.losses:
+        assert time.monotonic() < deadline, f"job {job.id} is {record.state}"
+        time.sleep(0.02)
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.stderr is not None
+    told = next(line for line in frozen.stderr if line.startswith("told"))
+    assert told == f"told {reason}\n"
 
 
 def test_processes_replaces_one_that_dies(shop: Shop) -> None:
