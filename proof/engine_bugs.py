@@ -19,7 +19,7 @@ from headway.engine.client import Client
 from headway.engine.committer import Committer
 from headway.engine.consequences import Teller
 from headway.engine.fetcher import Fetcher
-from headway.engine.staging import Committed
+from headway.engine.staging import Committed, Staging
 from headway.ports.store import Inserted
 from headway.stores.memory import claiming, settling
 from headway.stores.memory.inserting import Inserting
@@ -245,6 +245,11 @@ def trouble_is_the_jobs_fault() -> None:
     committer.is_refusal = lambda error: True
 
 
+def store_trouble_charged() -> None:
+    """A job whose transaction the store does not give or does not commit has failed."""
+    Staging.is_stores_error = lambda self, error: False
+
+
 def keys_unlocked() -> None:
     def nothing(self: Any, keys: Any, now: Any) -> Any:
         yield from ()
@@ -288,4 +293,5 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
     "successor of a refused completion": successors_of_refused_completions,
     "lease's end ignored by the local clock": local_deadline_ignored,
     "effect outside the transaction": effect_outside_the_transaction,
+    "attempt charged for the store's trouble": store_trouble_charged,
 }

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from headway.domain.failure import decode_failure
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
 from headway.domain.news import JobsScheduled, News, SequenceEnded
@@ -303,6 +304,10 @@ class Checker:
             _expect(new.losses == old.losses, "losses are counted", what)
             charged = isinstance(settlement, Retry | Fail)
             _expect(new.attempts == old.attempts + charged, "attempts are counted", what)
+            if isinstance(settlement, Retry | Fail):
+                blamed = decode_failure(settlement.error).type
+                by_store = blamed.endswith("StoreUnreachable")
+                _expect(not by_store, "no job pays for the store", what)
         _expect(new.state is _aim(settlement), "changes have a reason", what)
         if new.state in TERMINAL:
             self._ended(job_id, new)

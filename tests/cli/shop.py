@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 
 from headway import Headway, Job, Unrecoverable
@@ -20,6 +21,18 @@ async def add(a: int, b: int) -> int:
 async def stay(job: Job, seconds: float) -> str:
     await asyncio.sleep(seconds)
     return f"{os.getpid()}:{job.lease.version}"
+
+
+@app.job
+async def hold(job: Job, seconds: float) -> str:
+    """The first execution runs until it is told why it must stop; the next one so many seconds."""
+    try:
+        await asyncio.sleep(seconds if job.losses else 60)
+    finally:
+        if not job.losses:
+            sys.stderr.write(f"told {job.interruption}\n")
+            sys.stderr.flush()
+    return "done"
 
 
 @app.job(queue="slow")

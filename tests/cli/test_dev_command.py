@@ -200,6 +200,20 @@ def test_the_child_does_not_outlive_a_killed_parent(dev: Dev) -> None:
     wait_until(lambda: not lives(worker))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_child_does_not_outlive_a_parent_that_ends_while_it_starts(
+    dev: Dev, number: signal.Signals
+) -> None:
+    dev.arguments = ("app.py", "--no-dashboard")
+    process = dev.start()
+    wait_until(lambda: bool(children(process.pid)))
+    (worker,) = children(process.pid)
+    process.send_signal(number)
+    process.wait(30)
+    wait_until(lambda: not lives(worker))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

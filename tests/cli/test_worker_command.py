@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,6 +28,8 @@ class Shop:
         self.environment = {**os.environ, "CLI_DSN": dsn}
         self.app = Headway(dsn)
         self._processes: list[subprocess.Popen[str]] = []
+        self.left: list[int] = []
+        """Processes that are to end by themselves."""
 
         @self.app.job
         async def add(a: int, b: int) -> int:
@@ -33,7 +39,11 @@ class Shop:
         async def stay(seconds: float) -> str:
             return ""
 
-        self.add, self.stay = add, stay
+        @self.app.job
+        async def hold(seconds: float) -> str:
+            return ""
+
+        self.add, self.stay, self.hold = add, stay, hold
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -65,6 +75,9 @@ class Shop:
         return record
 
     def close(self) -> None:
+        for pid in (*self.left, *(pid for each in self._processes for pid in children(each.pid))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in self._processes:
             process.kill()
             process.wait()
@@ -85,6 +98,31 @@ def test_drain_runs_what_is_there_and_exits(shop: Shop) -> None:
     done = shop.run("worker", "tests.cli.shop:app", "--drain")
     assert done.returncode == 0, done.stderr
     assert [sequence.result(timeout=0) for sequence in sequences] == list(range(1, 11))
+
+
+def test_one_drain_recovers_what_a_killed_worker_left(shop: Shop) -> None:
+    worker = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    job = shop.app.sync.start(shop.stay.request(3.0))
+    record = shop.wait_for(job.id, JobState.RUNNING)
+    worker.kill()
+    worker.wait()
+    while (record := shop.app.sync.get(job.id)).lease is not None:
+        if record.lease.until < datetime.now(UTC):
+            break
+        time.sleep(0.05)
+    done = shop.run("worker", "tests.cli.shop:app", "--drain")
+    assert done.returncode == 0, done.stderr
+    record = shop.app.sync.get(job.id)
+    assert (record.state, record.losses) == (JobState.COMPLETED, 1)
+
+
+def test_a_drain_leaves_what_another_worker_runs(shop: Shop) -> None:
+    shop.spawn("worker", "tests.cli.shop:app")
+    job = shop.app.sync.start(shop.stay.request(60.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    assert shop.run("worker", "tests.cli.shop:app", "--drain").returncode == 0
+    record = shop.app.sync.get(job.id)
+    assert (record.state, record.losses) == (JobState.RUNNING, 0)
 
 
 def test_the_environment_names_the_app_and_a_file_is_fine(shop: Shop) -> None:
@@ -118,6 +156,21 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     assert (record.attempts, record.losses) == (0, 0)
 
 
+@pytest.mark.slow
+def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
+    shop: Shop, sqlite_path: Path
+) -> None:
+    worker = shop.spawn("worker", "tests.cli.shop:app", "--grace", "1", "--lease", "3")
+    job = shop.app.sync.start(shop.stay.request(60.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    assert worker.stderr is not None
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(25) == 0  # a writer alone waits for 30 seconds
+        other.execute("rollback")
+
+
 def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: Shop) -> None:
     frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
     job = shop.app.sync.start(shop.stay.request(0.7))
@@ -133,6 +186,32 @@ def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: S
     assert shop.app.sync.get(job.id) == done
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seconds", "state", "reason"),
+    [
+        (0.0, JobState.COMPLETED, "already_completed"),
+        (60.0, JobState.RUNNING, "taken_by_another_worker"),
+    ],
+)
+def test_a_handler_that_was_frozen_hears_what_became_of_its_job(
+    shop: Shop, seconds: float, state: JobState, reason: str
+) -> None:
+    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    job = shop.app.sync.start(shop.hold.request(seconds))
+    shop.wait_for(job.id, JobState.RUNNING)
+    frozen.send_signal(signal.SIGSTOP)
+    shop.spawn("worker", "tests.cli.shop:app")
+    deadline = time.monotonic() + 30
+    while (record := shop.app.sync.get(job.id)).state is not state or not record.losses:
+        assert time.monotonic() < deadline, f"job {job.id} is {record.state}"
+        time.sleep(0.02)
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.stderr is not None
+    told = next(line for line in frozen.stderr if line.startswith("told"))
+    assert told == f"told {reason}\n"
+
+
 def test_processes_replaces_one_that_dies(shop: Shop) -> None:
     supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "2", "--lease", "1")
     while len(workers := shop.app.sync.workers()) < 2:
@@ -144,6 +223,57 @@ def test_processes_replaces_one_that_dies(shop: Shop) -> None:
     assert shop.app.sync.start(shop.add.request(1, 2)).result(timeout=30) == 3
     supervisor.send_signal(signal.SIGTERM)
     assert supervisor.wait(30) == 0
+
+
+def children(pid: int) -> list[int]:
+    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid=,stat="], text=True)
+    rows = (line.split() for line in listing.splitlines())
+    return [int(child) for parent, child, stat in rows if int(parent) == pid and stat[0] != "Z"]
+
+
+def wait_until_gone(pids: Iterable[int]) -> None:
+    deadline = time.monotonic() + 30
+    for pid in pids:
+        while f" {pid} " in f" {' '.join(_living())} ":
+            assert time.monotonic() < deadline, f"process {pid} still runs"
+            time.sleep(0.1)
+
+
+def _living() -> list[str]:
+    listing = subprocess.check_output(["ps", "-A", "-o", "pid=,stat="], text=True)
+    return [pid for pid, stat in map(str.split, listing.splitlines()) if stat[0] != "Z"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("started", [1, 3, 6])
+def test_a_signal_while_processes_start_reaches_all_of_them(shop: Shop, started: int) -> None:
+    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "6")
+    while len(children(supervisor.pid)) < started:
+        assert supervisor.poll() is None
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(30) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("working", [False, True])
+def test_workers_stop_gracefully_when_their_supervisor_was_killed(
+    shop: Shop, working: bool
+) -> None:
+    """Also if it was killed before they had begun."""
+    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "2")
+    while len(workers := children(supervisor.pid)) < 2:
+        assert supervisor.poll() is None
+    shop.left += workers
+    if working:
+        job = shop.app.sync.start(shop.stay.request(1.0))
+        shop.wait_for(job.id, JobState.RUNNING)
+    supervisor.kill()
+    supervisor.wait()
+    wait_until_gone(workers)
+    if working:
+        record = shop.app.sync.get(job.id)
+        assert (record.state, record.losses) == (JobState.COMPLETED, 0)
+    assert shop.app.sync.workers() == []
 
 
 @pytest.mark.parametrize(

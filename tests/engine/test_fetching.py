@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
 from headway.domain.errors import StoreUnreachable
-from headway.domain.events import AttemptStarted, JobCompleted, JobReleased, LeaseLost
+from headway.domain.events import (
+    AttemptStarted,
+    JobCompleted,
+    JobDeadLettered,
+    JobReleased,
+    LeaseLost,
+    WorkerRecovered,
+    WorkerTroubled,
+)
+from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.news import EVERYTHING, Interest, JobsScheduled
 from headway.domain.reading import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.engine.committer import MOST_BEHIND
+from headway.engine.context import Job
 from headway.engine.lanes import MOST_AHEAD
 from headway.engine.settings import MAX_BATCH, WorkQueue
 from headway.notifiers.local import LocalNotifier
@@ -385,3 +395,73 @@ async def test_a_paused_queue_is_left_alone(bench: Bench) -> None:
     await bench.store.run(bench.store.pause, "default", False)
     await bench.drain()
     assert await bench.state(job_id) is JobState.COMPLETED
+
+
+class Unreadable(MemoryStore):
+    """Cannot say what the blockers of some jobs yielded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: set[str] = set()
+        self.broken = False
+
+    def blocker_outputs(self, job_ids: Sequence[str]) -> Operation[dict[str, list[str | None]]]:
+        if self.broken or self.bad & set(job_ids):
+            raise ValueError("invalid byte sequence\nrow: secret")
+        return super().blocker_outputs(job_ids)
+
+
+async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_go_on() -> None:
+    store = Unreadable()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def first() -> int:
+        return 1
+
+    @bench.job
+    async def second(job: Job[int]) -> int:
+        return job.blockers[0] + 1
+
+    ids = await bench.start(
+        *[second.request().using(blockers=(first.request(),)) for _ in range(3)]
+    )
+    store.bad = {ids[1]}
+    await bench.drain()
+    jobs = [await bench.get(job_id) for job_id in ids]
+    states = [job.state for job in jobs]
+    assert states == [JobState.COMPLETED, JobState.FAILED, JobState.COMPLETED]
+    failure = decode_failure(jobs[1].last_error or "")
+    assert failure.message == (
+        "what its blockers yielded could not be read: ValueError: invalid byte sequence"
+    )
+    assert bench.seen(JobDeadLettered, job_id=ids[1])
+    await store.close()
+
+
+async def test_a_store_that_cannot_read_any_blockers_keeps_nothing_else_waiting() -> None:
+    store = Unreadable()
+    bench = Bench(store)
+    await store.open()
+
+    @bench.job
+    async def first() -> int:
+        return 1
+
+    @bench.job
+    async def second(job: Job[int]) -> int:
+        return job.blockers[0] + 1
+
+    store.broken = True
+    (waiting,) = await bench.start(second.request().using(blockers=(first.request(),)))
+    async with bench.working():
+        await bench.event(JobReleased, job_id=waiting)
+        (other,) = await bench.start(first.request())
+        await bench.event(JobCompleted, job_id=other)
+        store.broken = False
+        await bench.event(JobCompleted, job_id=waiting)
+    job = await bench.get(waiting)
+    assert (job.attempts, job.losses) == (0, 0)
+    assert len(bench.seen(WorkerTroubled)) == len(bench.seen(WorkerRecovered)) == 1
+    await store.close()

@@ -306,3 +306,33 @@ async def test_an_expired_lease_is_reaped_and_the_job_run_by_somebody_else(bench
     job = await bench.get(job_id)
     assert (job.state, job.losses, job.attempts) == (JobState.COMPLETED, 1, 0)
     assert bench.seen(AttemptStarted)[0].version == 2
+
+
+async def test_a_drain_gives_back_what_dead_workers_left_before_it_ends(bench: Bench) -> None:
+    """Also when it looked in vain before, while a job of its own was running."""
+    looked_in_vain = asyncio.Event()
+
+    @bench.job
+    async def work() -> None: ...
+
+    @bench.job
+    async def wait() -> None:
+        await looked_in_vain.wait()
+
+    ids = await bench.start(*[work.request() for _ in range(150)])
+    order = ClaimOrder(
+        worker="dead",
+        token="dead",
+        lease_for=0.05,
+        queues=(QueueShare("default", 150),),
+        types=("work",),
+        limit=150,
+    )
+    assert len(await bench.store.run(bench.store.claim, order)) == 150
+    await bench.start(wait.request())
+    while not await bench.store.run(bench.store.expired, 1):
+        await asyncio.sleep(0.01)
+    asyncio.get_running_loop().call_later(0.5, looked_in_vain.set)
+    await bench.drain(reap_every=60.0)
+    states = {(await bench.get(job_id)).state for job_id in ids}
+    assert states == {JobState.COMPLETED}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -24,7 +25,12 @@ from headway.domain.news import EVERYTHING, Interest
 from headway.engine.context import Job
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifier import Disposer, Listener
+from headway.ports.statement import Operation
+from headway.stores.memory import MemoryStore
 from tests.engine.bench import Bench
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Slow:
@@ -327,3 +333,35 @@ async def test_interrupted_says_why() -> None:
     assert str(JobInterrupted("7", "taken_by_another_worker")) == (
         "job 7 must stop: taken by another worker"
     )
+
+
+class Refusing(MemoryStore):
+    """Takes no outcome, for a reason that will not pass."""
+
+    async def run(
+        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if operation.__name__ == "settle":
+            raise LookupError("no such table")
+        return await super().run(operation, *args, **kwargs)
+
+
+async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.2)
+    monkeypatch.setattr("headway.engine.worker.SHORTEST_WAIT", 0.1)
+    bench = Bench(Refusing())
+    await bench.store.open()
+
+    @bench.job
+    async def work() -> None: ...
+
+    (job_id,) = await bench.start(work.request())
+    worker = bench.worker(grace=0.2)
+    await worker.start()
+    await bench.event(WorkerTroubled, part="committer")
+    async with asyncio.timeout(10):  # its lease of 30 seconds is renewed for as long as it lives
+        await worker.stop()
+    assert await bench.state(job_id) is JobState.RUNNING
+    await bench.store.close()

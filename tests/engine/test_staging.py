@@ -205,7 +205,7 @@ async def no_transaction(job: Job) -> None:
         (prepare_twice, "job.prepare() may be called once per execution"),
         (complete_twice, "job.complete() may be called once per execution"),
         (prepare_after_complete, "job.prepare() comes before job.complete(), not after it"),
-        (complete_inside_prepare, "leave `async with job.prepare()` before calling job.complete()"),
+        (complete_inside_prepare, "leave `async with job.prepare()` before the job is completed"),
         (no_transaction, "there is no transaction yet"),
     ],
 )

@@ -15,6 +15,7 @@ import click
 from headway.app import Headway
 from headway.cli.failing import clean_errors
 from headway.cli.logs import set_up_logs
+from headway.cli.parent import when_orphaned
 from headway.cli.serving import metrics_page, parse_address, serving
 from headway.domain.errors import ConfigurationError, InvalidOption
 from headway.engine.settings import Retention, WorkQueue
@@ -86,8 +87,13 @@ def _stop_on_signals(worker: Worker) -> None:
         asked = True
         worker.request_stop()
 
+    def stop_alone() -> None:
+        if not asked:
+            stop("the supervisor is gone")
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number.name)
+    when_orphaned(stop_alone)
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -10,6 +10,7 @@ import time
 
 import click
 
+from headway.cli.parent import Parent
 from headway.cli.serving import PROCESS
 
 RESTART_PAUSE = 1.0
@@ -18,26 +19,37 @@ YOUNG = 10.0
 
 
 class _Child:
-    def __init__(self, number: int, command: list[str]) -> None:
+    def __init__(self, number: int, command: list[str], parent: Parent) -> None:
         self.number = number
         self._command = command
+        self._parent = parent
         self._deaths = 0
+        self._told = 0
         self.finished = False
         self._restart_at = 0.0
         self.start()
 
     def start(self) -> None:
         self._started = time.monotonic()
-        # A session of its own: Ctrl-C reaches the supervisor alone, which passes it on once.
-        environment = {**os.environ, PROCESS: str(self.number)}
-        self.process = subprocess.Popen(self._command, env=environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            self._command,
+            env=self._parent.environment({**os.environ, PROCESS: str(self.number)}),
+            pass_fds=(self._parent.child_end,),
+            # A session of its own: Ctrl-C reaches the supervisor alone, which passes it on once.
+            start_new_session=True,
+        )
 
-    def look_after(self, *, stopping: bool) -> None:
-        """Replace it if it died, after a pause."""
+    def look_after(self, stops: int) -> None:
+        """Tell it as often to stop as the supervisor was told. Replace it if it died, after a
+        pause."""
         code = self.process.poll()
-        if code is None or self.finished:
+        if self.finished:
             return
-        if code == 0 or stopping:
+        if code is None:
+            while self._told < stops:
+                self._told += 1
+                self.process.send_signal(signal.SIGTERM)
+        elif code == 0 or stops:
             self.finished = True
         elif not self._restart_at:
             lived = time.monotonic() - self._started
@@ -53,31 +65,32 @@ class _Child:
             self._restart_at = 0.0
             self.start()
 
-    def send(self, number: int) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+    @property
+    def exit_code(self) -> int:
+        """0 too for one that was told to stop before it could hear it."""
+        code = self.process.returncode
+        return 0 if self._told and code == -signal.SIGTERM else abs(code)
 
 
 def supervise(count: int) -> int:
     """Run `count` workers until they are done or told to stop; 0 if all ended well."""
     command = [sys.executable, "-m", "headway", *_without_processes(sys.argv[1:])]
-    stopping = False
+    parent = Parent()
+    stops = 0
 
     def stop(*_: object) -> None:
-        nonlocal stopping
-        stopping = True
-        for child in children:
-            child.send(signal.SIGTERM)
+        nonlocal stops
+        stops += 1  # passed on below: here, a child may be half started
 
-    children: list[_Child] = []
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    children += [_Child(number, command) for number in range(1, count + 1)]
-    while not all(child.finished for child in children):
-        time.sleep(0.1)
+    children = [_Child(number, command, parent) for number in range(1, count + 1) if not stops]
+    while True:
         for child in children:
-            child.look_after(stopping=stopping)
-    return max((abs(child.process.returncode or 0) for child in children), default=0)
+            child.look_after(stops)
+        if all(child.finished for child in children):
+            return max((child.exit_code for child in children), default=0)
+        time.sleep(0.1)
 
 
 def _without_processes(arguments: list[str]) -> list[str]:

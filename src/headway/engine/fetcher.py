@@ -9,25 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from random import random
 
 import msgspec
 
-from headway.domain.errors import StoreClosed
+from headway.domain.errors import InvalidPayload, StoreClosed
+from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
+from headway.domain.lifecycle import after_failure
 from headway.domain.news import JobsScheduled, News
 from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.retry import Backoff
 from headway.domain.settlement import Release
 from headway.engine.committer import Committer
 from headway.engine.execution import LEASE_EXPIRED, Execution
 from headway.engine.handler import Handler
-from headway.engine.identity import new_token
+from headway.engine.identity import new_id, new_token
 from headway.engine.lanes import SUSPECT, Lanes
 from headway.engine.observing import Observers
 from headway.engine.settings import WorkerSettings
-from headway.engine.trouble import Trouble, sleep_unless
+from headway.engine.trouble import Trouble, in_short, is_transient, sleep_unless
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 
@@ -35,6 +38,11 @@ SHORTEST_POLL = 0.05
 HOARDED = 0.5
 """Seconds after which a claimed job that no slot was free for is given back."""
 MOST_DUE_TIMES = 1_000
+TRIES_TOGETHER = 3
+"""How often the store is asked for the outputs of all blockers of a claim, before it is asked job
+by job."""
+LONGEST_PAUSE = 0.25
+"""Seconds between these tries."""
 
 
 class Fetcher:
@@ -51,6 +59,7 @@ class Fetcher:
         held: set[Execution],
         committer: Committer,
         dispatch: Callable[[], None],
+        reap: Callable[[], Awaitable[None]],
         *,
         drain: bool,
     ) -> None:
@@ -60,13 +69,23 @@ class Fetcher:
         self._observers = observers
         self._handlers = handlers
         self._types = tuple(sorted(handlers))
+        self._plain_types = tuple(name for name in self._types if not handlers[name].atomic)
+        """Those whose handlers begin without a transaction."""
+        self._transactions = store.transactions
+        self._left_out = False
+        """The last claim left job types out, because their handlers have all the transactions."""
         self._lanes = lanes
         self._one_queue = len(lanes.lanes) == 1
         self._held = held
         self._committer = committer
         self._dispatch = dispatch
+        self._reap = reap
         self._drain = drain
+        self._looked_everywhere = False
+        """Since something was last claimed."""
         self.trouble = Trouble(settings.worker_id, "fetcher", observers)
+        self._outputs = Trouble(settings.worker_id, "fetcher", observers)
+        """When the store does not say what blockers yielded."""
         self._stopped = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
         self._hungry = True
@@ -112,6 +131,7 @@ class Fetcher:
             and lanes.running + lanes.waiting < lanes.concurrency
             and not lanes.reserved
             and not self._committer.behind
+            and not self._left_out
             and not self._stopped.is_set()
         )
 
@@ -134,6 +154,9 @@ class Fetcher:
 
     def freed(self) -> None:
         """Handlers have ended."""
+        if self._left_out and self._most_atomic(1):
+            self._left_out = False
+            self._hungry = True
         if self._hungry:
             self._wake()
 
@@ -151,11 +174,14 @@ class Fetcher:
             self._give_back_hoarded()
             self._lanes.measure(self._clock.monotonic())
             shares, limit = self._lanes.shares(self._settings.batch_size)
+            if not (self._plain_types or self._most_atomic(1)):
+                limit = 0
+                self._left_out = True
             if not self._hungry or not limit or self._committer.behind:
                 await self._rest()
                 continue
             idle = not self._held
-            self._hungry = False
+            self._hungry = self._left_out = False
             self._claiming = True
             try:
                 count, full = await self._claim(shares, limit)
@@ -169,6 +195,7 @@ class Fetcher:
                 self._claiming = False
             self.trouble.over()
             self._empty_handed = 0 if count else self._empty_handed + 1
+            self._looked_everywhere = self._looked_everywhere and not count
             if full and self._one_queue:
                 # The next claim is on its way before these are run: the store works while we do.
                 # Among several queues, what still waits would tell which of them to ask wrongly.
@@ -180,20 +207,66 @@ class Fetcher:
                 self._hungry = True
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
             elif self._drain and idle and not self._held and not self._hungry:
-                if self._empty_handed > 1:
+                if self._looked_everywhere:
                     return True
-                for lane in self._lanes.lanes:  # once more, and everywhere
-                    self._store.expect(lane.name, None)
-                self._hungry = True
+                await self._look_everywhere()
         if self._unanswered is not None:  # what it took is given back with all the rest
             self._unanswered = msgspec.structs.replace(self._unanswered, limit=0)
             with contextlib.suppress(Exception):
                 await self._claim((), 0)
         return False
 
+    async def _look_everywhere(self) -> None:
+        """Before a drain ends: what dead workers have left is given back, and no place is passed
+        over in the next claim."""
+        self._hungry = True
+        try:
+            await self._reap()
+        except StoreClosed:
+            raise
+        except Exception as error:
+            await sleep_unless(self._stopped, self.trouble.began(error))
+            return
+        for lane in self._lanes.lanes:
+            self._store.expect(lane.name, None)
+        self._looked_everywhere = True
+
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
         """Claim, and put where they wait to be run; how many there were, and whether there may be
         more."""
+        atomic = self._most_atomic(limit)
+        if atomic == limit:
+            return await self._claim_types(self._types, shares, limit)
+        # All of these could be atomic: no more are claimed than can have a transaction. For what
+        # else there is room, others are claimed.
+        count, full = 0, True
+        if atomic:
+            count, full = await self._claim_types(self._types, shares, atomic)
+            self._dispatch()
+        if not full:
+            return count, False
+        shares, room = self._lanes.shares(limit - count)
+        full = False
+        if room and self._plain_types:
+            others, full = await self._claim_types(self._plain_types, shares, room)
+            count += others
+        self._left_out = not self._most_atomic(1)
+        return count, full or not self._left_out
+
+    def _most_atomic(self, limit: int) -> int:
+        """How many jobs with atomic handlers may be claimed, up to `limit`: each of them needs a
+        transaction throughout. Those of other handlers end soon, and are waited for."""
+        if self._transactions is None or len(self._plain_types) == len(self._types):
+            return limit
+        running = sum(
+            each.settlement is None and each.handler is not None and each.handler.atomic
+            for each in self._held
+        )
+        return max(min(self._transactions - running, limit), 0)
+
+    async def _claim_types(
+        self, types: tuple[str, ...], shares: tuple[QueueShare, ...], limit: int
+    ) -> tuple[int, bool]:
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
         lanes = self._lanes
@@ -202,7 +275,7 @@ class Fetcher:
             token=new_token(),
             lease_for=lease_for,
             queues=shares,
-            types=self._types,
+            types=types,
             limit=limit,
             most_losses=SUSPECT - 1 if lanes.only_healthy else None,
         )
@@ -249,25 +322,57 @@ class Fetcher:
                 lanes.put(execution)
         if blocked:
             self._dispatch()
-            await self._ask_for_outputs(blocked)
-            for execution in blocked:
+            for execution in await self._ask_for_outputs(blocked):
                 lanes.put(execution)
 
-    async def _ask_for_outputs(self, blocked: list[Execution]) -> None:
-        """What the blockers yielded, for all jobs of a claim in one statement."""
-        ids = [execution.claimed.id for execution in blocked]
-        while not self._stopped.is_set():
-            try:
-                outputs = await self._store.run(self._store.blocker_outputs, ids)
-            except Exception as error:
-                await sleep_unless(self._stopped, self.trouble.began(error))
-            else:
-                for execution in blocked:
-                    execution.blockers = outputs.get(execution.claimed.id, [])
+    async def _ask_for_outputs(self, blocked: list[Execution]) -> list[Execution]:
+        """What the blockers yielded, for all jobs of a claim in one statement; the jobs that can be
+        run then. Whatever goes wrong keeps others from being claimed for a moment only."""
+        for _ in range(TRIES_TOGETHER):
+            error = await self._try_for_outputs(blocked)
+            if error is None:
+                self._outputs.over()
                 break
+            if await sleep_unless(self._stopped, min(self._outputs.began(error), LONGEST_PAUSE)):
+                return blocked  # to be given back with all the others
+        else:
+            blocked = await self._ask_one_by_one(blocked)
         if self._observers.tracing is not None:
             with contextlib.suppress(Exception):  # it is only asked for the sake of links
                 await self._ask_for_traces(blocked)
+        return blocked
+
+    async def _ask_one_by_one(self, blocked: list[Execution]) -> list[Execution]:
+        """One that the store cannot answer for must not keep the others waiting: it is
+        dead-lettered if the store answers for others, and given back if it does not."""
+        errors = {each: await self._try_for_outputs([each]) for each in blocked}
+        answered = [each for each, error in errors.items() if error is None]
+        answers = bool(answered) or await self._try_for_outputs([]) is None
+        for execution, error in errors.items():
+            if error is None:
+                continue
+            claimed = execution.claimed
+            if answers and not is_transient(error):
+                reason = f"what its blockers yielded could not be read: {in_short(error)}"
+                execution.failure = Failure(InvalidPayload.__name__, reason)
+                execution.settlement = after_failure(
+                    claimed, execution.failure, Backoff(), recoverable=False
+                )
+            else:
+                execution.settlement = Release(claimed.id, claimed.lease.token)
+            self._committer.put(execution)
+        return answered
+
+    async def _try_for_outputs(self, blocked: list[Execution]) -> Exception | None:
+        """Why there is no answer, or None."""
+        ids = [execution.claimed.id for execution in blocked]
+        try:
+            outputs = await self._store.run(self._store.blocker_outputs, ids or [new_id()])
+        except Exception as error:
+            return error
+        for execution in blocked:
+            execution.blockers = outputs.get(execution.claimed.id, [])
+        return None
 
     async def _ask_for_traces(self, blocked: list[Execution]) -> None:
         """What the last jobs of the blockers carry."""

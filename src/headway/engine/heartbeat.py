@@ -36,10 +36,10 @@ FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""
 MARGIN = 0.05
 """The part of a lease that is given up in doubt, so that a handler stops before another starts."""
+ANSWER = 1.0
+"""Seconds that a store has to say why a lease is lost, once it is."""
 PASSING = 0.2
 """Seconds that a transaction lets a renewal go first."""
-STUCK = 5.0
-"""Seconds that a store's answer is waited for when the worker stops."""
 
 
 class Heartbeat:
@@ -89,8 +89,9 @@ class Heartbeat:
         self._pulse.start(self._beats())
         self._look()
 
-    async def stop(self) -> None:
-        """Returns when the pulse has ended; one that waits for a dead store is left to itself."""
+    async def stop(self, seconds: float) -> None:
+        """Returns when the pulse has ended; one that waits for a dead store for longer is left to
+        itself."""
         if self._ended is None:
             return
         if self._watch is not None:
@@ -98,7 +99,7 @@ class Heartbeat:
         self._stop = True
         self._pulse.wake()
         try:
-            async with asyncio.timeout(STUCK):
+            async with asyncio.timeout(seconds):
                 await self._ended
         except TimeoutError:
             return
@@ -125,12 +126,32 @@ class Heartbeat:
         loop = self._loop
         if loop is None or self._stop:
             return
-        doubtful = self._clock.monotonic() + self.doubt
-        for execution in [each for each in self._held if each.deadline <= doubtful]:
-            if not execution.in_transaction and execution.settlement is None:
-                execution.interrupt(LEASE_EXPIRED)
-                self._absence.excuse(execution)
+        now = self._clock.monotonic()
+        if doubtful := self._doubtful(now):
+            # The store may know the true reason, after a freeze for instance: what it says within
+            # a moment is what handlers hear. A lease that is still valid leaves less time for it.
+            self.check_now()
+            expired = all(each.deadline <= now for each in doubtful)
+            moment = ANSWER if expired else min(ANSWER, self._lease_for * MARGIN / 2)
+            loop.call_later(moment, self._give_up, doubtful)
         self._watch = loop.call_later(self._look_every, self._look)
+
+    def _doubtful(self, now: float) -> set[Execution]:
+        """What may have been lost, or may be before the next look."""
+        return {
+            each
+            for each in self._held
+            if each.deadline <= now + self.doubt
+            and each.interruption is None
+            and not each.in_transaction
+            and each.settlement is None
+        }
+
+    def _give_up(self, doubtful: set[Execution]) -> None:
+        """Interrupt those of which the store has said nothing."""
+        for execution in doubtful & self._doubtful(self._clock.monotonic()):
+            execution.interrupt(LEASE_EXPIRED)
+            self._absence.excuse(execution)
 
     def _beats(self) -> Beats:
         next_beat = -self._beat_every

@@ -62,6 +62,11 @@ class Reaper:
                 if found >= MOST_AT_ONCE:
                     pause = 0.0
 
+    async def reap_all(self) -> None:
+        """Rounds, until no lease is left that has expired."""
+        while await self.reap() >= MOST_AT_ONCE:
+            pass
+
     async def reap(self) -> int:
         """One round; how many leases were found to have expired."""
         await self._give_back_own()

@@ -8,6 +8,7 @@ Nothing that a handler raises leaves this module.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,8 @@ class Runner:
                 staging = execution.staging = Staging(execution, self._desk)
                 staging.atomic = True
                 await staging.begin()
+                execution.began = self._monotonic()  # the wait for a transaction is not its own
+                self._limit(execution)
             match handler.mode:
                 case Mode.LOOP:
                     call = partial(handler.function, *args, **kwargs)
@@ -181,12 +184,16 @@ class Runner:
                 execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
             return False
         current_attempt.set(execution)
-        timeout = execution.claimed.timeout
-        if timeout is not None:
-            execution.timer = self._loop.call_later(timeout, execution.interrupt, TIMEOUT)
+        if execution.handler is None or not execution.handler.atomic:
+            self._limit(execution)
         if self._observers.active:
             self._reporter.started(execution, execution.began)
         return True
+
+    def _limit(self, execution: Execution) -> None:
+        timeout = execution.claimed.timeout
+        if timeout is not None:
+            execution.timer = self._loop.call_later(timeout, execution.interrupt, TIMEOUT)
 
     def _end(self, execution: Execution) -> None:
         if execution.timer is not None:
@@ -196,6 +203,8 @@ class Runner:
             execution.task = None  # whose context holds the execution
         if execution.began is not None:
             execution.seconds = self._monotonic() - execution.began
+        if execution.staging is not None:
+            execution.staging.leave()  # a preparation that the handler has not left
         execution.job = execution.staging = None  # they hold the execution in turn
         self._ended(execution)
 
@@ -247,7 +256,7 @@ class Runner:
                 execution.settlement = complete
                 return
             # New blockers and the successor that waits for them are stored together or not at all.
-            staging = execution.staging = Staging(execution, self._desk)
+            staging = execution.staging = staging or Staging(execution, self._desk)
             await staging.begin()
         committed = await staging.commit(complete, blockers)
         execution.settlement = complete
@@ -266,6 +275,9 @@ class Runner:
                     error = worse if execution.interruption is None else error
         claimed = execution.claimed
         token = claimed.lease.token
+        not_to_blame = False
+        if execution.interruption is None:
+            not_to_blame = await self._paused_for_store(execution, error)
         if execution.interruption == TIMEOUT:
             error = HandlerFailed(_timed_out(claimed.timeout))
         elif execution.interruption == SHUTDOWN:
@@ -273,6 +285,9 @@ class Runner:
             return
         elif execution.interruption is not None:
             execution.settlement = None  # it is not ours to settle
+            return
+        elif not_to_blame:
+            execution.settlement = Release(claimed.id, token)
             return
         elif isinstance(error, RescheduleAsked):
             execution.settlement = Reschedule(claimed.id, token, error.schedule)
@@ -284,6 +299,18 @@ class Runner:
         execution.failure = failure
         policy = Backoff() if execution.handler is None else execution.handler.retry
         execution.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
+
+    async def _paused_for_store(self, execution: Execution, error: BaseException) -> bool:
+        """Whether the store is to blame, which did not give a transaction or did not commit it. The
+        job is kept for a while before it is given back: the next try would fare no better now."""
+        staging = execution.staging
+        if staging is None or not staging.is_stores_error(error):
+            return False
+        if execution.timer is not None:
+            execution.timer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(self._desk.trouble.began(error))
+        return True
 
     async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this

@@ -3,6 +3,7 @@ together with the job's completion."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -10,18 +11,21 @@ from typing import Any
 
 from msgspec import structs
 
-from headway.domain.errors import InvalidRequest, JobInterrupted
+from headway.domain.errors import HeadwayError, InvalidRequest, JobInterrupted, StoreError
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.engine.execution import Execution, reason_for
 from headway.engine.heartbeat import Heartbeat
+from headway.engine.permits import Permits
 from headway.engine.planning import with_stored_blockers
 from headway.engine.reporting import Known, Reporter
+from headway.engine.trouble import Trouble, is_transient
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
 
-Transactions = Callable[[], AbstractAsyncContextManager[Any]]
+Manager = AbstractAsyncContextManager[Any]
+Transactions = Callable[[], Manager]
 """Opens a transaction: it commits when left, and rolls back when left by an exception. What it
 hands out is accepted by the store's `run_in`."""
 
@@ -41,6 +45,9 @@ class Desk:
     lease_for: float
     begin: Transactions
     reporter: Reporter
+    permits: Permits
+    trouble: Trouble
+    """Of the store, when it does not give or does not commit a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,18 @@ class Committed:
 
 
 class Staging:
-    """The transactions of one execution. All of it runs in the handler's own task."""
+    """The transactions of one execution, one at a time: it never holds more than one permit. All
+    of it runs in the handler's own task."""
 
     __slots__ = (
         "_completing",
         "_desk",
         "_execution",
         "_manager",
+        "_permitted",
         "_prepared",
         "_preparing",
+        "_store_error",
         "atomic",
         "tx",
     )
@@ -70,10 +80,12 @@ class Staging:
     def __init__(self, execution: Execution, desk: Desk) -> None:
         self._execution = execution
         self._desk = desk
-        self._manager: AbstractAsyncContextManager[Any] | None = None
+        self._manager: Manager | None = None
         self._preparing = False
         self._prepared = False
         self._completing = False
+        self._permitted = False
+        self._store_error: Exception | None = None
         self.atomic = False
         """The whole handler runs in the completing transaction."""
         self.tx: Any = None
@@ -93,7 +105,7 @@ class Staging:
         if self._prepared:
             raise InvalidRequest("job.prepare() may be called once per execution")
         self._prepared = True
-        return _Preparation(self, self._desk.begin())
+        return _Preparation(self)
 
     def complete(self) -> Awaitable[Any]:
         if self.atomic:
@@ -102,22 +114,41 @@ class Staging:
             )
         if self._completing:
             raise InvalidRequest("job.complete() may be called once per execution")
-        if self._preparing:
-            raise InvalidRequest(
-                "leave `async with job.prepare()` before calling job.complete(): "
-                "they are two transactions"
-            )
         self._completing = True
         return self.begin()
 
-    def preparing(self, yes: bool) -> None:
-        self._preparing = yes
+    async def enter(self, *, preparing: bool = False) -> tuple[Manager, Any]:
+        """Open a transaction, once there is a permit for it."""
+        if not self._permitted:
+            await self._desk.permits.take()
+            self._permitted = True
+        try:
+            manager = self._desk.begin()
+            tx = await manager.__aenter__()
+        except BaseException as error:
+            self._note(error, _is_the_stores)
+            self.leave()
+            raise
+        self._preparing = preparing
+        self._desk.trouble.over()
+        return manager, tx
+
+    def leave(self) -> None:
+        """The transaction has ended. Leaving twice is fine."""
+        self._preparing = False
+        if self._permitted:
+            self._permitted = False
+            self._desk.permits.give_back()
 
     async def begin(self) -> Any:
         """Open the completing transaction: lock the job and make sure that we still hold it."""
+        if self._preparing:
+            raise InvalidRequest(
+                "leave `async with job.prepare()` before the job is completed: "
+                "they are two transactions"
+            )
         execution, store = self._execution, self._desk.store
-        manager = self._desk.begin()
-        tx = await manager.__aenter__()
+        manager, tx = await self.enter()
         # A renewal that meets our lock would wait for it, and with it those of all other jobs.
         execution.in_transaction = True
         try:
@@ -130,7 +161,11 @@ class Staging:
                 raise await self._refused(verdict, tx)
         except BaseException as error:
             execution.in_transaction = False
-            await manager.__aexit__(type(error), error, error.__traceback__)
+            self._note(error, _is_the_stores)
+            try:
+                await manager.__aexit__(type(error), error, error.__traceback__)
+            finally:
+                self.leave()
             raise
         self._manager = manager
         self.tx = tx
@@ -157,13 +192,19 @@ class Staging:
                 found = await store.run_in(self.tx, store.get, ids)
                 known = {job.id: job for job in found if job is not None}
         except BaseException as error:
-            await self.roll_back(error)
+            self._note(error, is_transient)
+            with contextlib.suppress(Exception):  # which would hide why
+                await self.roll_back(error)
             raise
         self._manager = None
         try:
             await manager.__aexit__(None, None, None)
+        except Exception as error:
+            self._note(error, is_transient)
+            raise
         finally:
             self._execution.in_transaction = False
+            self.leave()
         return Committed(settled, inserts, stored, known)
 
     async def roll_back(self, error: BaseException) -> None:
@@ -176,6 +217,19 @@ class Staging:
             await manager.__aexit__(type(error), error, error.__traceback__)
         finally:
             self._execution.in_transaction = False
+            self.leave()
+
+    def is_stores_error(self, error: BaseException) -> bool:
+        """Whether a handler was left because the store did not give a transaction, or did not
+        commit it: its job is not to blame, though the error may have passed through its code."""
+        cause: BaseException | None = error
+        while cause is not None and cause is not self._store_error:
+            cause = cause.__cause__
+        return cause is not None
+
+    def _note(self, error: BaseException, is_the_stores: Callable[[Exception], bool]) -> None:
+        if isinstance(error, Exception) and is_the_stores(error):
+            self._store_error = error
 
     async def renew(self) -> None:
         """Extend the lease now. Raises JobInterrupted if it is lost."""
@@ -183,9 +237,13 @@ class Staging:
             return  # the row is locked: the lease cannot be lost
         execution, desk = self._execution, self._desk
         sent = desk.clock.monotonic()
-        (verdict,) = await desk.store.run(
-            desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
-        )
+        try:
+            (verdict,) = await desk.store.run(
+                desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
+            )
+        except Exception as error:
+            self._note(error, _is_the_stores)
+            raise
         if verdict is not Verdict.APPLIED:
             raise await self._refused(verdict, None)
         execution.deadline = max(execution.deadline, sent + desk.lease_for)
@@ -205,15 +263,25 @@ class Staging:
 
 
 class _Preparation(AbstractAsyncContextManager[Any]):
-    def __init__(self, staging: Staging, manager: AbstractAsyncContextManager[Any]) -> None:
+    def __init__(self, staging: Staging) -> None:
         self._staging = staging
-        self._manager = manager
+        self._manager: Manager | None = None
 
     async def __aenter__(self) -> Any:
-        tx = await self._manager.__aenter__()
-        self._staging.preparing(True)
+        self._manager, tx = await self._staging.enter(preparing=True)
         return tx
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
-        self._staging.preparing(False)
-        return await self._manager.__aexit__(kind, error, trace)
+        manager, self._manager = self._manager, None
+        if manager is None:
+            return None
+        try:
+            return await manager.__aexit__(kind, error, trace)
+        finally:
+            self._staging.leave()
+
+
+def _is_the_stores(error: Exception) -> bool:
+    """Of the errors that opening a transaction raises, all but those that say what the app or the
+    job has done wrong."""
+    return isinstance(error, StoreError) or not isinstance(error, HeadwayError)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,7 @@ from headway.engine.lanes import Lanes
 from headway.engine.maintenance import Maintenance
 from headway.engine.middleware import Middleware
 from headway.engine.observing import Observers, gathered
+from headway.engine.permits import Permits
 from headway.engine.progressing import Progressing
 from headway.engine.pulse import Pulse, ThreadPulse
 from headway.engine.reaper import Reaper
@@ -52,7 +52,10 @@ from headway.ports.observer import Observer
 from headway.ports.store import Store
 
 LAST_WAIT = 5.0
-"""Seconds that interrupted handlers, and then the last commit, are waited for."""
+"""Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
+after each of two interruptions."""
+SHORTEST_WAIT = 2.0
+"""Seconds that a part gets to end if others before it have used up the time."""
 
 
 LATE = 5.0
@@ -75,8 +78,8 @@ class Worker:
     """Runs jobs from a store that has been opened. One worker runs on one event loop at a time.
 
     `run()` works until `request_stop()`, or with `drain=True` until no job of its queues and types
-    is due and none of its own is running; jobs that are due later, retries among them, and those
-    that other workers run, are not waited for.
+    is due and none of its own is running. Jobs whose leases have expired are given back first; jobs
+    that are due later, retries among them, and those that other workers run, are not waited for.
     """
 
     def __init__(
@@ -229,9 +232,19 @@ class _Shift:
             *(worker, store, clock, observers, reporter, announcer, self._held, absence),
             self._committed,
         )
+        self._transactions = Trouble(worker, "transaction", observers)
         self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
         self._runner = Runner(
-            Desk(store, clock, self._heartbeat, settings.lease_for, transactions, reporter),
+            Desk(
+                store,
+                clock,
+                self._heartbeat,
+                settings.lease_for,
+                transactions,
+                reporter,
+                Permits(store.transactions),
+                self._transactions,
+            ),
             self._committer,
             observers,
             reporter,
@@ -239,6 +252,8 @@ class _Shift:
             settings.concurrency,
             self._dispatcher.ended,
         )
+        every = settings.reap_interval()
+        self._reaper = Reaper(worker, store, clock, observers, announcer, absence, every)
         self._fetcher = Fetcher(
             settings,
             store,
@@ -249,11 +264,10 @@ class _Shift:
             self._held,
             self._committer,
             self._dispatcher.dispatch,
+            self._reaper.reap_all,
             drain=drain,
         )
         self._dispatcher.connect(self._runner.start, self._fetcher.freed, self._fetcher.expect)
-        every = settings.reap_interval()
-        self._reaper = Reaper(worker, store, clock, observers, announcer, absence, every)
         self._maintenance = Maintenance(settings, store, clock, observers)
         self._progressing = Progressing(worker, store, clock, observers, self._held)
         self._listening = Trouble(worker, NOTIFIER, observers)
@@ -280,7 +294,12 @@ class _Shift:
     def health(self) -> Health:
         """From any thread."""
         lag = 0.0 if self._loop_watch is None else self._loop_watch.lag
-        parts = (self._fetcher.trouble, self._committer.trouble, self._heartbeat.trouble)
+        parts = (
+            self._fetcher.trouble,
+            self._committer.trouble,
+            self._heartbeat.trouble,
+            self._transactions,
+        )
         problems = [
             f"the {trouble.part} has failed {trouble.failures} times"
             for trouble in parts
@@ -372,27 +391,34 @@ class _Shift:
         self._observers.observe(WorkerStopping(self._settings.worker_id))
         self._fetcher.stop()
         self._dispatcher.close()
-        deadline = asyncio.get_running_loop().time() + self._settings.grace
+        time = asyncio.get_running_loop().time
+        deadline = time() + self._settings.grace
+        end = deadline + LAST_WAIT
+
+        def left() -> float:
+            return LAST_WAIT if self._hurry.is_set() else max(end - time(), SHORTEST_WAIT)
+
         # A claim that is not waited for hands out jobs that nobody will run.
-        if not await self._wait_for({fetching}, deadline):
-            await asyncio.wait({fetching}, timeout=LAST_WAIT)
+        if not await self._wait_for({fetching}, end):
+            await asyncio.wait({fetching}, timeout=left())
         self._dispatcher.close()
         if not await self._wait_for(self._runner.tasks, deadline):
             await self._interrupt_handlers()
         self._committer.close()
-        if not await self._wait_for({committing}, math.inf):  # it ends with the leases at last
-            await asyncio.wait({committing}, timeout=LAST_WAIT)
-        await asyncio.wait(background, timeout=LAST_WAIT)
-        await self._heartbeat.stop()
+        if not await self._wait_for({committing}, time() + left()):
+            await asyncio.wait({committing}, timeout=left())
+        await asyncio.wait(background, timeout=left())
+        await self._heartbeat.stop(left())
         await self._runner.close()
-        if self._unsubscribe is not None:
-            with contextlib.suppress(Exception):
-                await self._unsubscribe()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(left()):
+                if self._unsubscribe is not None:
+                    await self._unsubscribe()
         tasks: list[asyncio.Task[Any]] = [fetching, committing, *background]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._say_goodbye()
+        await asyncio.wait({asyncio.gather(*tasks, return_exceptions=True)}, timeout=left())
+        await self._say_goodbye(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
         for execution in list(self._held):  # what did not listen is left behind
@@ -408,7 +434,7 @@ class _Shift:
                     return False
                 await asyncio.wait(
                     {*left, hurry},
-                    timeout=None if seconds == math.inf else seconds,
+                    timeout=seconds,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
             return True
@@ -427,9 +453,9 @@ class _Shift:
             for task in list(self._runner.tasks):
                 task.cancel()
 
-    async def _say_goodbye(self) -> None:
+    async def _say_goodbye(self, seconds: float) -> None:
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(LAST_WAIT):
+            async with asyncio.timeout(seconds):
                 await self._store.run(
                     self._store.forget_workers,
                     [self._settings.worker_id],

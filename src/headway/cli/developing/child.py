@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
 import click
 
@@ -17,6 +17,7 @@ from headway.cli.developing.lines import LineObserver
 from headway.cli.failing import Failed, clean_errors
 from headway.cli.logs import set_up_logs
 from headway.cli.output import counted_as, say
+from headway.cli.parent import when_orphaned
 from headway.cli.running import run_loop
 from headway.cli.target import Named
 from headway.domain.errors import ConfigurationError
@@ -57,11 +58,10 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.request_stop)
-        orphaned = asyncio.create_task(_stop_when_orphaned(worker.request_stop))
+        when_orphaned(worker.request_stop)
         try:
             await worker.run()
         finally:
-            orphaned.cancel()
             lines.close()
 
 
@@ -79,14 +79,6 @@ async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str 
         return
     async with serving(app, auth=Token(token), port=port, allow_writes=True) as url:
         yield f"{url}/login#token={token}"
-
-
-async def _stop_when_orphaned(stop: Callable[[], None]) -> None:
-    """A parent that was killed cannot tell us."""
-    parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110 - nobody is left who could set an event
-        await asyncio.sleep(0.5)
-    stop()
 
 
 def _set_up_logs() -> None:

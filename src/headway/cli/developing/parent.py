@@ -11,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
 
 from headway.cli.developing.child import AGAIN, TOKEN
 from headway.cli.developing.watching import Watcher
 from headway.cli.output import say
+from headway.cli.parent import Parent
 
 LOOK_EVERY = 0.25
 """Seconds between looks at the files."""
@@ -31,22 +32,27 @@ def develop(target: str, *, port: int | None, dashboard: bool) -> int:
     folder = Path(file).resolve().parent if file.endswith(".py") else Path.cwd()
     watcher = Watcher(folder)
     child = _Child(target, (port or _free_port()) if dashboard else 0)
-    ending = threading.Event()
+    ending = False
 
     def end(*_: object) -> None:
-        if ending.is_set():
+        nonlocal ending  # an Event would have a lock, which what is interrupted here may hold
+        if ending:
             child.hurry()
-        ending.set()
+        ending = True
+
+    def ends() -> bool:
+        time.sleep(LOOK_EVERY)
+        return ending
 
     signal.signal(signal.SIGINT, end)
     signal.signal(signal.SIGTERM, end)
     say(f"{target} runs, and starts again when it changes; Ctrl-C ends it")
     child.start()
-    while not ending.wait(LOOK_EVERY):
+    while not ends():
         changed = watcher.changed()
-        while changed and not ending.wait(LOOK_EVERY) and (more := watcher.changed()):
+        while changed and not ends() and (more := watcher.changed()):
             changed = more  # somebody is still writing
-        if changed and not ending.is_set():
+        if changed and not ending:
             say(f"{changed[0]} changed: starting again")
             child.stop()
             child.start()
@@ -71,12 +77,16 @@ class _Child:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
         }
+        self._parent = Parent()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         # A session of its own: Ctrl-C reaches the parent alone, which passes it on once.
         self._process = subprocess.Popen(
-            self._command, env=self._environment, start_new_session=True
+            self._command,
+            env=self._parent.environment(self._environment),
+            pass_fds=(self._parent.child_end,),
+            start_new_session=True,
         )
         self._environment[AGAIN] = "1"
 

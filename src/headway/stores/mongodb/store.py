@@ -87,6 +87,7 @@ class MongoStore(Moving, Forkable):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, movable=True
     )
+    transactions = None  # between two commands a session holds no connection
 
     def __init__(
         self,
@@ -227,12 +228,17 @@ class MongoStore(Moving, Forkable):
         # Nothing has been done yet in a transaction of our making: it can wait for others, and do
         # without a connection that is dead, by being begun anew, as if it had come later.
         is_first = id(tx) in self._guests and tx.operation_time is None
-        with Cancels():
-            if not is_first:
-                return await attempt()
-            return await self._patience.run(
-                lambda: through_conflicts(attempt, LONGEST), is_transient
-            )
+        try:
+            with Cancels():
+                if not is_first:
+                    return await attempt()
+                return await self._patience.run(
+                    lambda: through_conflicts(attempt, LONGEST), is_transient
+                )
+        except PyMongoError as error:
+            if id(tx) in self._guests and is_away(error):
+                raise self._explained(error) from error
+            raise
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -268,8 +274,11 @@ class MongoStore(Moving, Forkable):
                 with Cancels():
                     await begin(session)
                 yield session
-                with Cancels():
-                    await commit(session)
+                try:
+                    with Cancels():
+                        await commit(session)
+                except PyMongoError as error:
+                    raise self._explained(error) from error
             finally:
                 del self._guests[id(session)]
         for callback in callbacks:

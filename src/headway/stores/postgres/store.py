@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import QueryCanceled
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -49,7 +49,7 @@ from headway.stores.postgres.migrating import applied_migrations, apply_migratio
 from headway.stores.postgres.operations import PostgresOperations
 from headway.stores.sql.driving import drive, drive_sync
 from headway.stores.sql.files import load_migrations
-from headway.stores.sql.joining import Joining
+from headway.stores.sql.joining import Joining, layers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self.name = describe(dsn)
         self._dsn = dsn
         self._schema = schema
-        self._connections = connections
+        self.transactions = self._connections = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self.in_child()
@@ -217,33 +217,36 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
+        ours = True  # the store's own statements begin and commit; those between are the caller's
         with Cancels() as cancels:
-            async with AsyncExitStack() as opened:
+            try:
+                async with AsyncExitStack() as opened:
 
-                async def attempt() -> AsyncConnection[TupleRow]:
-                    try:
-                        async with AsyncExitStack() as this:
-                            connection = await this.enter_async_context(pool.connection())
-                            await this.enter_async_context(connection.transaction())
-                            opened.push_async_exit(this.pop_all())
-                    except psycopg.Error as error:
-                        if is_dead(error):
-                            await pool.drain()
-                        raise
-                    return connection
+                    async def attempt() -> AsyncConnection[TupleRow]:
+                        try:
+                            async with AsyncExitStack() as this:
+                                connection = await this.enter_async_context(pool.connection())
+                                await this.enter_async_context(connection.transaction())
+                                opened.push_async_exit(this.pop_all())
+                        except psycopg.Error as error:
+                            if is_dead(error):
+                                await pool.drain()
+                            raise
+                        return connection
 
-                try:
                     connection = await self._patience.run(attempt, is_transient)
-                except psycopg.Error as error:
+                    ours = False
+                    try:
+                        yield connection
+                    finally:
+                        cancels.forget()
+                    ours = True
+            except (psycopg.Error, StoreUnreachable) as error:
+                if is_dead(error) or (error.__cause__ is not None and is_dead(error.__cause__)):
+                    await pool.drain()
+                if ours and isinstance(error, psycopg.Error):
                     raise self._explained(error) from error
-                try:
-                    yield connection
-                except psycopg.Error as error:
-                    if connection.closed or isinstance(error, ReadOnlySqlTransaction):
-                        await pool.drain()
-                    raise
-                finally:
-                    cancels.forget()
+                raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
         return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
@@ -258,6 +261,11 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             )
         except psycopg.OperationalError as error:
             raise unreachable(self.name, error) from None
+
+    def _explain(self, error: Exception) -> None:
+        super()._explain(error)
+        if any(map(is_lost_connection, layers(error))) and not isinstance(error, QueryCanceled):
+            raise StoreUnreachable(self.name, _first_line(error)) from error
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):

@@ -66,7 +66,7 @@ class Joining:
 
     def _explain(self, error: Exception) -> None:
         """Raise what says what to do, where the tables are missing on the caller's connection."""
-        if any(map(_is_missing_table, _layers(error))):
+        if any(map(_is_missing_table, layers(error))):
             raise SchemaMissing(self.name) from error
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
@@ -89,7 +89,7 @@ def _is_async(provider: Provider) -> bool:
     return iscoroutinefunction(provider.execute)
 
 
-def _layers(error: BaseException) -> Iterator[BaseException]:
+def layers(error: BaseException) -> Iterator[BaseException]:
     """The error, and those of the drivers that SQLAlchemy and Django have wrapped in it."""
     layer: BaseException | None = error
     while layer is not None:

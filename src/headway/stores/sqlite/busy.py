@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import sqlite3
 import time
@@ -11,27 +12,34 @@ from collections.abc import Callable, Iterator
 from headway.domain.errors import StoreError
 
 
-def begin_immediate(connection: sqlite3.Connection, busy_for: float) -> None:
+def begin_immediate(
+    connection: sqlite3.Connection, busy_for: float, give_up_at: Callable[[], float] | None = None
+) -> None:
     """Take the write lock. A deferred transaction that turns into a write fails at once, whatever
     the busy timeout, so every writing transaction begins this way."""
-    retry_while_busy(lambda: connection.execute("begin immediate"), busy_for)
+    retry_while_busy(lambda: connection.execute("begin immediate"), busy_for, give_up_at)
 
 
-def retry_while_busy(action: Callable[[], object], busy_for: float) -> None:
-    for pause in _tries(action, busy_for):
+def retry_while_busy(
+    action: Callable[[], object], busy_for: float, give_up_at: Callable[[], float] | None = None
+) -> None:
+    """`give_up_at` may change its mind while this waits."""
+    for pause in _tries(action, busy_for, give_up_at or (lambda: math.inf)):
         time.sleep(pause)
 
 
 async def wait_while_busy(action: Callable[[], object], busy_for: float) -> None:
     """The same, for an action that does not take long, without blocking the event loop."""
-    for pause in _tries(action, busy_for):
+    for pause in _tries(action, busy_for, lambda: math.inf):
         await asyncio.sleep(pause)
 
 
-def _tries(action: Callable[[], object], busy_for: float) -> Iterator[float]:
+def _tries(
+    action: Callable[[], object], busy_for: float, give_up_at: Callable[[], float]
+) -> Iterator[float]:
     """The pauses to make between tries, until one succeeds. They are short and of random length:
     SQLite's own busy handler lets processes starve each other."""
-    deadline = time.monotonic() + busy_for
+    began = time.monotonic()
     pause = 0.0005
     while True:
         try:
@@ -39,10 +47,11 @@ def _tries(action: Callable[[], object], busy_for: float) -> Iterator[float]:
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > min(began + busy_for, give_up_at()):
                 raise StoreError(
-                    f"the SQLite file was held by another writer for {busy_for:.0f} seconds; "
-                    "is a transaction left open in some other program?"
+                    f"the SQLite file was held by another writer for {now - began:.0f} seconds; "
+                    "is a transaction left open, on a connection of your own or in another program?"
                 ) from error
         else:
             return

@@ -33,6 +33,7 @@ from headway.stores.sql.joining import Joining
 from headway.stores.sqlite.busy import begin_immediate, retry_while_busy, wait_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
 from headway.stores.sqlite.threads import ConnectionThread
+from headway.stores.sqlite.turns import Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +54,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
     )
+    transactions = 1
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         self._prefix = prefix
         self._busy_for = busy_for
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
+        self._turns = Turns()
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
         self._others: set[sqlite3.Connection] = set()
@@ -99,6 +102,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             thread.go_on()
 
     def in_child(self) -> None:
+        self._turns = Turns()
         self._writer = self._reader = None
         self._others = set()
         if not self._rests:
@@ -114,8 +118,8 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         if self._writer is None:
             await asyncio.to_thread(self._check_schema)
             self._writer, self._reader = (
-                ConnectionThread(self._connect, self.name, self._busy_for, writes=writes)
-                for writes in (True, False)
+                ConnectionThread(self._connect, self.name, self._busy_for, turns)
+                for turns in (self._turns, None)
             )
 
     async def close(self) -> None:
@@ -178,14 +182,15 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         connection = await asyncio.to_thread(self._connect_apart)
         try:
             # Waiting in threads would use them all up, and leave none for whoever is to commit.
-            await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
-            try:
-                yield connection
-            except BaseException:
-                if connection in self._others:  # else it is our parent's, who goes on with it
-                    connection.rollback()
-                raise
-            await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
+            async with self._turns.awaited(self._busy_for):
+                await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
+                try:
+                    yield connection
+                except BaseException:
+                    if connection in self._others:  # else it is our parent's, who goes on with it
+                        connection.rollback()
+                    raise
+                await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
         finally:
             if connection in self._others:
                 connection.close()

@@ -7,11 +7,14 @@ fails leaves nothing, and harms no other. Callers hear back after the commit, ne
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from headway.domain.errors import StoreClosed
@@ -19,12 +22,15 @@ from headway.ports.statement import Operation
 from headway.providers.sqlite3 import execute
 from headway.stores.sql.driving import drive_sync
 from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
+from headway.stores.sqlite.turns import Turns
 
 T = TypeVar("T")
 Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
 
 MOST_AT_ONCE = 64
 """Operations per transaction: bounds how long other processes wait for the write lock."""
+LAST_WAIT = 2.0
+"""Seconds that a locked file is waited for when the store is closed."""
 
 
 class ConnectionThread:
@@ -35,19 +41,20 @@ class ConnectionThread:
         connect: Callable[[], sqlite3.Connection],
         store: str,
         busy_for: float,
-        *,
-        writes: bool,
+        turns: Turns | None,
     ) -> None:
+        """With `turns` it writes, without them it only reads."""
         self._connect = connect
         self._store = store
         self._busy_for = busy_for
-        self._writes = writes
+        self._turns = turns
         self._queue: deque[Work] = deque()
         self._wake = threading.Condition()
         self._closing = False
         self._resting = False
         self._rested = threading.Event()
-        name = f"headway-sqlite-{'writer' if writes else 'reader'}"
+        self._give_up_at = math.inf
+        name = f"headway-sqlite-{'reader' if turns is None else 'writer'}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -73,9 +80,11 @@ class ConnectionThread:
             self._wake.notify()
 
     def close(self) -> None:
-        """Let what is queued end; returns when the thread has."""
+        """Let what is queued end; returns when the thread has. A file that is locked is waited for
+        no longer than a moment."""
         with self._wake:
             self._closing = True
+            self._give_up_at = time.monotonic() + LAST_WAIT
             self._wake.notify()
         self._thread.join()
 
@@ -92,7 +101,8 @@ class ConnectionThread:
                 try:
                     if connection is None:
                         connection = self._connect()
-                    answers = self._run_batch(connection, batch)
+                    with self._turn():
+                        answers = self._run_batch(connection, batch)
                 except Exception as error:
                     for _, future in batch:
                         _answer(future, None, error)
@@ -102,6 +112,11 @@ class ConnectionThread:
         finally:
             if connection is not None:
                 connection.close()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        if self._turns is None:
+            return nullcontext()
+        return self._turns.waited(self._busy_for, lambda: self._give_up_at)
 
     def _next_batch(self) -> list[Work] | None:
         """An empty one says that it is time to rest, None that it is time to end."""
@@ -126,10 +141,10 @@ class ConnectionThread:
         """All operations in one transaction; what it raises is the end of all of them."""
         answers: list[tuple[Future[Any], Any, Exception | None]] = []
         try:
-            if self._writes:
-                begin_immediate(connection, self._busy_for)
-            else:
+            if self._turns is None:
                 retry_while_busy(lambda: connection.execute("begin"), self._busy_for)
+            else:
+                begin_immediate(connection, self._busy_for, lambda: self._give_up_at)
             if len(batch) == 1:  # the transaction is all the savepoint that it needs
                 make, future = batch[0]
                 answers.append((future, _drive(connection, make), None))
