@@ -20,6 +20,7 @@ _PROBLEMS = {
     "413": "The request is too large.",
     "415": "The body is not JSON.",
     "421": "The dashboard is not known under this host name.",
+    "429": "Too many wrong secrets were given; Retry-After says when to go on.",
     "503": "The store does not answer.",
 }
 
