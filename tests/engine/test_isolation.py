@@ -242,7 +242,17 @@ SCRIPT = """
         time.sleep(seconds)
         return os.getpid()
 
+    async def fork(path: str) -> None:
+        while not Path(path).exists():
+            await asyncio.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(600)
+        Path(path + ".fork").write_text(str(pid))
+
     async def main(path: str, seconds: float) -> None:
+        if "fork" in sys.argv:
+            forking = asyncio.create_task(fork(path))
         store = MemoryStore()
         await store.open()
         plan = plan_start([work.request(path, seconds)])
@@ -289,6 +299,24 @@ async def test_children_and_their_processes_die_with_their_worker(
     await process.wait()
     await gone(pid)
     await gone(sleeper)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
+async def test_children_die_with_their_worker_even_if_a_fork_of_it_lives(tmp_path: Path) -> None:
+    """The fork holds the worker's end of every connection."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, script_in(tmp_path), tmp_path / "pid", "60", "fork"
+    )
+    pid = await pid_in(tmp_path / "pid")
+    fork = await pid_in(tmp_path / "pid.fork")
+    try:
+        process.kill()
+        await process.wait()
+        await gone(pid)
+        await gone(int(read(tmp_path / "pid.sleeper")))
+        assert alive(fork)
+    finally:
+        os.kill(fork, signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
