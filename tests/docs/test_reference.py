@@ -32,7 +32,7 @@ def test_every_setting_of_a_worker_is_mentioned_with_its_default() -> None:
     for field in dataclasses.fields(WorkerSettings):
         assert field.name in rows, field.name
         if isinstance(field.default, int | float):
-            assert rows[field.name] == f"{field.default:g}", field.name
+            assert rows[field.name] == f"{field.default:.10g}", field.name
 
 
 def test_every_option_and_every_verb_is_mentioned() -> None:
