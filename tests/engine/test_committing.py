@@ -124,7 +124,7 @@ async def test_an_outcome_that_cannot_be_stored_now_waits_and_harms_no_other(
 
     def busy(settlements: Sequence[Settlement]) -> None:
         nonlocal failures
-        if any(isinstance(each, Complete) and each.output in "23" for each in settlements):
+        if any(isinstance(each, Complete) and each.output in ("2", "3") for each in settlements):
             others = sum(event.job_id not in job_ids[2:4] for event in bench.seen(JobCompleted))
             if others < 10 or failures < 12:
                 failures += 1

@@ -37,6 +37,8 @@ from headway.ports.store import Store
 SHORTEST_POLL = 0.05
 HOARDED = 0.5
 """Seconds after which a claimed job that no slot was free for is given back."""
+LAST_LOOK = 2.0
+"""Seconds that a worker which stops looks for what an unanswered claim took."""
 MOST_DUE_TIMES = 1_000
 TRIES_TOGETHER = 3
 """How often the store is asked for the outputs of all blockers of a claim, before it is asked job
@@ -213,7 +215,8 @@ class Fetcher:
         if self._unanswered is not None:  # what it took is given back with all the rest
             self._unanswered = msgspec.structs.replace(self._unanswered, limit=0)
             with contextlib.suppress(Exception):
-                await self._claim((), 0)
+                async with asyncio.timeout(LAST_LOOK):
+                    await self._claim((), 0)
         return False
 
     async def _look_everywhere(self) -> None:
