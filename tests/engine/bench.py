@@ -21,7 +21,7 @@ from headway.ports.notifier import Notifier
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 AT_ONCE = Fixed(0)
 
 E = TypeVar("E")

@@ -62,7 +62,7 @@ def fail(how: str) -> None:
             raise AssertionError(how)
 
 
-@job(isolate=True, max_attempts=1, timeout=0.5)
+@job(isolate=True, max_attempts=1, timeout=2)
 def hang(path: str) -> None:
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)

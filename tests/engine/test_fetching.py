@@ -198,7 +198,8 @@ async def test_short_jobs_are_claimed_in_large_batches() -> None:
     async def quick() -> None: ...
 
     await bench.start(*(quick.request() for _ in range(20_000)))
-    await bench.drain(concurrency=10)
+    # As many are claimed as start within this time, however slow the machine is.
+    await bench.drain(concurrency=10, prefetch_for=5)
     given = [count for _, count in store.claims if count]
     assert max(given) == 500
     assert len(given) < 20_000 / 50
@@ -364,7 +365,7 @@ async def _settle_down(store: Counting) -> int:
     before = -1
     while len(store.claims) != before:
         before = len(store.claims)
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.5)
     return before
 
 

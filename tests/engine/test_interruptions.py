@@ -14,7 +14,7 @@ from headway.domain.events import AttemptFailed, Event, LeaseLost
 from headway.domain.reading import ClaimOrder, QueueShare
 from headway.engine.identity import new_token
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 E = TypeVar("E")
 

@@ -127,7 +127,7 @@ async def test_a_timeout_really_kills(bench: Bench, tmp_path: Path) -> None:
 
 async def test_a_lost_lease_really_kills(bench: Bench, tmp_path: Path) -> None:
     (job_id,) = await bench.start(jobs.hang_forever.request(str(tmp_path / "pid")))
-    async with bench.working(lease_for=0.3):
+    async with bench.working(lease_for=1.5):
         pid = await pid_in(tmp_path / "pid")
         await bench.store.run(bench.store.cancel, [job_id])
         await bench.event(LeaseLost, job_id=job_id)

@@ -89,10 +89,10 @@ async def test_a_long_handler_keeps_its_lease_and_so_do_jobs_that_wait_for_a_slo
 ) -> None:
     @bench.job
     async def slow() -> None:
-        await asyncio.sleep(1.6)
+        await asyncio.sleep(2.6)
 
     job_ids = await bench.start(*(slow.request() for _ in range(4)))
-    await bench.drain(lease_for=1.0, concurrency=2, reap_every=0.02)
+    await bench.drain(lease_for=2.0, concurrency=2, reap_every=0.02)
     jobs = [await bench.get(job_id) for job_id in job_ids]
     assert [(job.state, job.losses) for job in jobs] == [(JobState.COMPLETED, 0)] * 4
 
@@ -233,7 +233,7 @@ async def test_a_handler_is_interrupted_when_its_lease_may_have_run_out() -> Non
             reasons.append(job.interruption)
 
     (job_id,) = await bench.start(long.request())
-    async with bench.working(lease_for=0.3):
+    async with bench.working(lease_for=1.0):
         await begun.wait()
         store.away = True
         await bench.event(LeaseLost, reason="lease_expired")

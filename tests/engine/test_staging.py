@@ -149,11 +149,11 @@ async def test_a_completing_transaction_may_outlast_the_lease(bench: Bench) -> N
     @bench.job
     async def slow(job: Job) -> str:
         await job.complete()
-        await asyncio.sleep(1.6)
+        await asyncio.sleep(2.6)
         return "done"
 
     (job_id,) = await bench.start(slow.request())
-    await bench.drain(lease_for=1.0, reap_every=0.02)
+    await bench.drain(lease_for=2.0, reap_every=0.02)
     job = await bench.get(job_id)
     assert (job.state, job.losses) == (JobState.COMPLETED, 0)
 

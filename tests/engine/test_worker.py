@@ -377,7 +377,7 @@ async def test_a_worker_registers_itself_while_it_works(bench: Bench) -> None:
     async def work() -> None: ...
 
     await bench.start(work.request())
-    async with bench.working(worker_id="me:1", heartbeat_every=0.02, lease_for=0.1) as worker:
+    async with bench.working(worker_id="me:1", heartbeat_every=0.02, lease_for=5) as worker:
         await bench.event(JobCompleted)
 
         async def registered() -> bool:

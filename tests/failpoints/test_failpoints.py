@@ -23,7 +23,7 @@ from tests.failpoints.failing import FailingPostgres, FailingSqlite, How
 from tests.failpoints.shop import SCENARIOS, Shop, failing_store
 from tests.failpoints.watching import Database, PostgresDatabase, SqliteDatabase
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from headway.stores.memory import MemoryStore
 from tests.notifiers.conftest import Kind
 
 HOUR = 3600.0
-SOON = 10.0
+SOON = 60.0
 HEARING = ("local", "sqlite", "postgres", "redis", "valkey", "nats", "nats_plain")
 all_that_hear = pytest.mark.parametrize("kind", HEARING, indirect=True)
 
@@ -99,7 +99,7 @@ class Firm:
         before = -1
         while self.store.claims != before:
             before = self.store.claims
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.3)
 
     async def until(self, condition: Any) -> None:
         async with asyncio.timeout(SOON):

@@ -33,14 +33,14 @@ async def borrowed(postgres_url: str) -> AsyncIterator[Borrowed]:
 
 async def use(borrowed: Borrowed) -> int:
     """Who answers."""
-    connection = await borrowed.take(5)
+    connection = await borrowed.take(30)
     await connection.execute("select 1")
     await borrowed.put(connection)
     return connection.info.backend_pid
 
 
 async def take(borrowed: Borrowed, count: int) -> list[AsyncConnection[TupleRow]]:
-    return [await borrowed.take(5) for _ in range(count)]
+    return [await borrowed.take(30) for _ in range(count)]
 
 
 async def test_the_last_one_used_is_the_next(borrowed: Borrowed) -> None:
@@ -63,11 +63,11 @@ async def test_some_are_kept_at_hand_the_others_are_the_pools(borrowed: Borrowed
 async def test_who_waits_for_a_connection_is_given_the_next(borrowed: Borrowed) -> None:
     await use(borrowed)
     taken = await take(borrowed, 4)
-    waiting = [asyncio.create_task(borrowed.take(5)) for _ in range(3)]
+    waiting = [asyncio.create_task(borrowed.take(30)) for _ in range(3)]
     await asyncio.sleep(0)
     for each in taken:
         await borrowed.put(each)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         given = await asyncio.gather(*waiting)
     assert set(given) <= set(taken)
     for each in given:
@@ -123,6 +123,6 @@ async def test_closing_closes_all(postgres_url: str) -> None:
     assert len(sessions(postgres_url)) >= 3
     await borrowed.close()
     await borrowed.put(last)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while sessions(postgres_url):
             await asyncio.sleep(0.01)

@@ -44,10 +44,10 @@ async def test_calls_end_before_the_lease_would(postgres_server: PostgresServer)
             began = time.monotonic()
             with pytest.raises(StoreUnreachable):
                 await call
-            assert time.monotonic() - began < 3.0
+            assert time.monotonic() - began < ORDER.lease_for
         proxy.reset_all()
         proxy.swallow = False
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     assert await store.run(store.claim, ORDER) == []
