@@ -186,7 +186,7 @@ async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
         await bench.event(JobCompleted)
     assert (lost.job_id, lost.reason) == (job_id, "lease_expired")
     job = await bench.get(job_id)
-    assert (job.state, job.losses, job.output) == (JobState.COMPLETED, 1, "2")
+    assert (job.state, job.losses, job.output) == (JobState.COMPLETED, 0, "2")
 
 
 async def test_an_outcome_that_the_fence_refuses_is_reported_and_forgotten(bench: Bench) -> None:
