@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 from headway.domain.job import JobState
@@ -394,3 +395,32 @@ async def many_at_once_all_commit(store: Store) -> None:
 
     await asyncio.gather(*[transaction() for _ in range(12)])
     assert len(await everything(store)) == 24
+
+
+@case
+async def there_are_as_many_at_once_as_the_store_says(store: Store) -> None:
+    count = 20 if store.transactions is None else store.transactions
+    jobs = [new_job() for _ in range(count)]
+    async with AsyncExitStack() as stack:
+        for job in jobs:
+            tx = await stack.enter_async_context(store.begin())
+            await store.run_in(tx, store.insert, [job], now=T0)
+        assert not await everything(store)
+    assert len(await everything(store)) == count
+
+
+@case
+async def a_further_one_is_given_when_one_has_ended(store: Store) -> None:
+    count = 20 if store.transactions is None else store.transactions
+
+    async def further() -> None:
+        async with store.begin() as tx:
+            await store.run_in(tx, store.insert, [new_job()], now=T0)
+
+    async with AsyncExitStack() as stack:
+        for _ in range(count):
+            await stack.enter_async_context(store.begin())
+        waiting = asyncio.create_task(further())
+        await asyncio.sleep(0)
+    await waiting
+    assert len(await everything(store)) == 1
