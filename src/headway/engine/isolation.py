@@ -29,7 +29,7 @@ from headway.engine.handler import Handler
 from headway.engine.isolation_child import Continued, Order, Raised, Reply, Rescheduled, Returned
 from headway.engine.isolation_logs import Logged, log_here
 from headway.engine.isolation_progress import Told, hear_progress
-from headway.ports.forks import Forkable
+from headway.providers.forks import Forkable
 
 CLOSING = 2.0
 """Seconds that an idle child has for ending by itself."""

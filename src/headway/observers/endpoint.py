@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from headway.domain.health import Health
-from headway.ports.forks import Forkable
+from headway.providers.forks import Forkable
 
 TEXT = "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
