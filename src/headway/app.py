@@ -37,13 +37,13 @@ from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
-from headway.ports.forks import Forkable
 from headway.ports.insight import Insight, Operating
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
 from headway.ports.provider import Provider
 from headway.ports.store import Store
 from headway.providers.cancels import Cancels
+from headway.providers.forks import Forkable
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from headway.domain.events import Event
-from headway.ports.forks import Forkable
 from headway.ports.observer import Observer
+from headway.providers.forks import Forkable
 
 MOST_WAITING = 10_000
 """Events that wait for the observer; what comes beyond is dropped."""

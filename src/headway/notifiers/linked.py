@@ -23,10 +23,10 @@ from headway.notifiers.hub import Hub, Subscriber
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.outbox import Outbox
 from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
-from headway.ports.forks import Forkable
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
 from headway.providers.cancels import Cancels
+from headway.providers.forks import Forkable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between tries to connect. Not longer: while a publisher's link is down and its listeners'

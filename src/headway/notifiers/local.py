@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from headway.domain.errors import NotifierClosed
 from headway.domain.news import EVERYTHING, Interest, News, SequenceEnded
 from headway.notifiers.hub import Hub, Subscriber
-from headway.ports.forks import Forkable
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
+from headway.providers.forks import Forkable
 
 
 class LocalNotifier(Forkable):

@@ -329,9 +329,12 @@ class Store(Operations, Protocol):
     name: str
     """How messages call it, without secrets: `SQLite shop.db`, `PostgreSQL db at host:5432`."""
     capabilities: Capabilities
-    transactions: int | None
-    """How many transactions of `begin` this process can have open at once: a further one waits for
-    one of these to end. None: any number."""
+
+    @property
+    def transactions(self) -> int | None:
+        """How many transactions of `begin` this process can have open at once: a further one waits
+        for one of these to end. None: any number."""
+        ...
 
     async def open(self) -> None:
         """Connect, and check the schema. Raises StoreUnreachable, SchemaMissing, SchemaOutdated."""

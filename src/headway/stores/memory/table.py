@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from headway.domain.errors import StoreClosed, StoreError
 from headway.domain.job import JobState
-from headway.ports.forks import Forkable
 from headway.ports.statement import Operation
+from headway.providers.forks import Forkable
 from headway.stores.memory.lanes import Lanes
 from headway.stores.memory.row import Row, restore, root_id
 from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction

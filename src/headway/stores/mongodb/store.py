@@ -27,10 +27,10 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
-from headway.ports.forks import Forkable
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.cancels import Cancels
+from headway.providers.forks import Forkable
 from headway.providers.mongodb import (
     Document,
     Tries,

@@ -21,12 +21,12 @@ from headway.domain.errors import (
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
-from headway.ports.forks import Forkable
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
 from headway.providers.cancels import Cancels
+from headway.providers.forks import Forkable
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.providers.reaching import connect_arguments, describe, unreachable
 from headway.stores.patience import Patience, once_more

@@ -22,10 +22,10 @@ from headway.domain.errors import (
     StoreRefused,
 )
 from headway.domain.names import check_identifier
-from headway.ports.forks import Forkable
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.providers.forks import Forkable
 from headway.providers.sqlite3 import Sqlite3
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
