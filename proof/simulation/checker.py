@@ -278,7 +278,9 @@ class Checker:
         if new.state is JobState.RUNNING:
             if new.token != old.token or new.version != old.version:
                 raise Violation("no two valid leases overlap", what)
-            extended = act.extended.get(job_id) == old.token
+            order = act.order
+            repeated = order is not None and order.again and order.token == old.token
+            extended = act.extended.get(job_id) == old.token or repeated
             _expect(extended and valid, "a stale token changes nothing", what)
             return
         if new.state is JobState.CANCELLED and act.does("cancel"):

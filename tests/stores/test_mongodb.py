@@ -448,6 +448,7 @@ async def test_schemas_live_side_by_side(mongo_url: str) -> None:
         await store.close()
 
 
+@pytest.mark.usefixtures("dropped_sockets")
 async def test_a_server_that_is_not_there(mongo_url: str) -> None:
     secret = "hunter2"
     store = MongoStore(f"mongodb://me:{secret}@127.0.0.1:1/shop?serverSelectionTimeoutMS=200")
