@@ -78,7 +78,8 @@ class PostgresStore(PostgresOperations, Joining):
         self.name = describe(dsn)
         self._dsn = dsn
         self._schema = schema
-        self.transactions = self._connections = connections
+        self._connections = connections
+        self.transactions: int | None = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self._own: Borrowed | None = None
