@@ -264,13 +264,14 @@ def test_workers_stop_gracefully_when_their_supervisor_was_killed(
     while len(workers := children(supervisor.pid)) < 2:
         assert supervisor.poll() is None
     shop.left += workers
+    job = None
     if working:
         job = shop.app.sync.start(shop.stay.request(1.0))
         shop.wait_for(job.id, JobState.RUNNING)
     supervisor.kill()
     supervisor.wait()
     wait_until_gone(workers)
-    if working:
+    if job is not None:
         record = shop.app.sync.get(job.id)
         assert (record.state, record.losses) == (JobState.COMPLETED, 0)
     assert shop.app.sync.workers() == []

@@ -31,7 +31,7 @@ class MemoryStore(Notebook, Settling, Tending, Reading):
     """
 
     capabilities = Capabilities(durable=False, across_processes=False, transactions=True)
-    transactions = None
+    transactions: int | None = None
 
     async def open(self) -> None:
         if self._is_copy:

@@ -87,7 +87,7 @@ class MongoStore(Moving, Forkable):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, movable=True
     )
-    transactions = None  # between two commands a session holds no connection
+    transactions: int | None = None  # between two commands a session holds no connection
 
     def __init__(
         self,

@@ -86,7 +86,8 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self.name = describe(dsn)
         self._dsn = dsn
         self._schema = schema
-        self.transactions = self._connections = connections
+        self._connections = connections
+        self.transactions: int | None = connections
         self._patience = patience or Patience()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self.in_child()

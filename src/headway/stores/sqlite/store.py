@@ -54,7 +54,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     capabilities = Capabilities(
         durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
     )
-    transactions = 1
+    transactions: int | None = 1
 
     def __init__(
         self,
