@@ -296,15 +296,16 @@ class Checker:
             raise Violation("a stale token changes nothing", f"{what}, presented {settlement}")
         if isinstance(settlement, Lose):
             _expect(not valid, "reaped when expired", what)
-            _expect(new.losses == old.losses + 1, "losses are counted", what)
+            _expect(new.losses == old.losses + settlement.charged, "losses are counted", what)
             _expect(new.attempts == old.attempts, "losses are no attempts", what)
             if self._world.still_runs(job_id, old.version) and not self._world.clock_has_jumped():
                 raise Violation("handlers stop before their lease ends", what)
         else:
             held = valid or (act.in_transaction and job_id in act.taken_in)
             _expect(held, "a stale token changes nothing", f"{what}: expired at {now}")
-            _expect(new.losses == old.losses, "losses are counted", what)
             charged = isinstance(settlement, Retry | Fail)
+            kept = 0 if charged or isinstance(settlement, Reschedule) else old.losses
+            _expect(new.losses == kept, "only losses in a row are counted", what)
             _expect(new.attempts == old.attempts + charged, "attempts are counted", what)
             if isinstance(settlement, Retry | Fail):
                 blamed = decode_failure(settlement.error).type

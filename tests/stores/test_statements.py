@@ -66,7 +66,7 @@ def test_both_stores_know_the_same_verbs() -> None:
 
 
 LANE = """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[], array[100],
-    null, 30, gen_random_uuid(), 'w', array['t'], 100"""
+    null, 30, gen_random_uuid(), 'w', array['t'], 100, null"""
 IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 NOTHING = "array_fill(null::text, array[100])"
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
