@@ -91,10 +91,11 @@ def of_test(name: str) -> list[Process]:
 def kill_what_stays(look: Callable[[], list[Process]], patience: float) -> list[Process]:
     """Kill what `look` still sees when that time is over, and return it."""
     deadline = time.monotonic() + patience
-    while (left := look()) and time.monotonic() < deadline:
+    while look() and time.monotonic() < deadline:
         time.sleep(0.05)
     killed: dict[int, Process] = {}
-    while left := look():  # again: one may have started another one meanwhile
+    # Again and again: one may have started another one meanwhile. The kernel may hold one back.
+    while (left := look()) and time.monotonic() < deadline + PATIENCE:
         for process in left:
             killed[process.pid] = process
             process.kill()
@@ -121,10 +122,11 @@ def _processes() -> Iterator[tuple[Process, dict[str, str]]]:
             continue
         if any(helper in command for helper in OF_PYTHON_ITSELF):
             continue
-        variables = dict(
-            each.partition("=")[::2] for each in os.fsdecode(environment).split("\0") if each
-        )
-        marks = {key: variables[key] for key in (RUN, TEST) if key in variables}
+        marks: dict[str, str] = {}
+        for variable in os.fsdecode(environment).split("\0"):
+            key, _, value = variable.partition("=")
+            if key in (RUN, TEST):
+                marks[key] = value
         yield Process(int(name), program, command.strip(), marks.get(TEST, "")), marks
 
 

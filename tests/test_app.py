@@ -228,7 +228,7 @@ async def test_an_app_from_start_to_result():
         worker = app.worker()
         await worker.start()
         sequence = await app.start(ship.request(7), blockers=(charge.request(7, 1999),))
-        assert await sequence.result(timeout=10) == "7 with 7: 1999"
+        assert await sequence.result(timeout=60) == "7 with 7: 1999"
         await worker.stop()
 
 
@@ -254,6 +254,6 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
         sequence = await app.start(place.request())
         worker = app.worker(queues=["default", "slow"])
         await worker.start()
-        assert await sequence.result(timeout=10) == 6
+        assert await sequence.result(timeout=60) == 6
         assert (await sequence.get()).blockers[1] == existing.id
         await worker.stop()

@@ -172,11 +172,11 @@ def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
 
 
 def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: Shop) -> None:
-    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
-    job = shop.app.sync.start(shop.stay.request(0.7))
+    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "2")
+    job = shop.app.sync.start(shop.stay.request(2.0))
     shop.wait_for(job.id, JobState.RUNNING)
     frozen.send_signal(signal.SIGSTOP)
-    other = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    other = shop.spawn("worker", "tests.cli.shop:app", "--lease", "2")
     done = shop.wait_for(job.id, JobState.COMPLETED)
     assert done.output == f'"{other.pid}:2"'
     assert done.losses == 1

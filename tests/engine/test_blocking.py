@@ -104,7 +104,7 @@ def test_waiting(shop: Shop, client: SyncClient):
         client.sequence(new_id()).result()
     finisher = threading.Thread(target=work, args=(client, '{"number":2}'))
     finisher.start()
-    assert sequence.result(timeout=10) == Receipt(2)
+    assert sequence.result(timeout=60) == Receipt(2)
     finisher.join()
 
 

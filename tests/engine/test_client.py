@@ -537,7 +537,7 @@ async def test_a_result_that_is_there_is_given_at_once(shop: Shop):
 async def test_a_waiter_is_woken_by_news(shop: Shop):
     shop.app._poll_every = 60
     sequence = await shop.app.start(shop.charge.request(1))
-    waiting = asyncio.create_task(sequence.result(timeout=10))
+    waiting = asyncio.create_task(sequence.result(timeout=60))
     await shop.ear.listening.wait()
     async with shop.app.complete_sequence(sequence) as completion:
         await completion.complete(Receipt(4))
@@ -551,7 +551,7 @@ async def test_waiting_without_news_looks_again(sqlite_path: Path):
 
     async with app, shop.app:
         sequence = await app.start(shop.charge.request(1))
-        waiting = asyncio.create_task(sequence.result(timeout=10))
+        waiting = asyncio.create_task(sequence.result(timeout=60))
         await shop.work('{"number":3}')
         assert await waiting == Receipt(3)
 
@@ -575,7 +575,7 @@ async def test_waiting_ends_with_the_reason(shop: Shop):
 
 async def test_waiting_notices_that_a_sequence_is_deleted(shop: Shop):
     sequence = await shop.app.start(shop.charge.request(1))
-    waiting = asyncio.create_task(sequence.result(timeout=10))
+    waiting = asyncio.create_task(sequence.result(timeout=60))
     await shop.ear.listening.wait()
     await shop.app.delete_sequences(sequence)
     with pytest.raises(JobNotFound):
@@ -605,7 +605,7 @@ async def test_a_broken_notifier_harms_nobody_and_is_logged_once(
             "news cannot be published; workers find jobs by polling meanwhile"
         ]
         await shop.work('{"number":3}')
-        assert await sequence.result(timeout=5) == Receipt(3)
+        assert await sequence.result(timeout=60) == Receipt(3)
 
 
 async def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture):

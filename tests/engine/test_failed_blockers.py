@@ -80,7 +80,7 @@ async def test_what_waits_for_a_failed_blocker_says_so_and_a_redrive_frees_it(sh
     shop.bank_is_open = True
     await app.retry(payment)
     await shop.work()
-    assert await shipping.result(timeout=5) == "packed and paid"
+    assert await shipping.result(timeout=60) == "packed and paid"
     assert [job.state for job in await app.blockers(shipping)] == [COMPLETED, COMPLETED]
 
 
@@ -95,7 +95,7 @@ async def test_what_waits_for_a_cancelled_blocker_goes_on_when_that_does(shop: S
     assert [job.state for job in await app.blockers(shipping)] == [COMPLETED, JobState.CANCELLED]
     await app.retry(payment)
     await shop.work()
-    assert await shipping.result(timeout=5) == "packed and paid"
+    assert await shipping.result(timeout=60) == "packed and paid"
 
 
 async def test_a_job_without_blockers_waits_for_none(shop: Shop) -> None:

@@ -40,7 +40,7 @@ async def test_a_job_whose_lease_is_nearly_over_is_not_begun() -> None:
         store.seconds = 0.95
         worker = app.worker(lease_for=1.0, reap_every=0.1, poll_every=0.1)
         await worker.start()
-        await sequence.result(timeout=10)
+        await sequence.result(timeout=60)
         await worker.stop()
     assert versions == [2]
 

@@ -241,7 +241,7 @@ async def test_clients_see_it(url: str) -> None:
         assert (found.fraction, found.note) == (0.4, "resizing")
         assert await in_thread(lambda: app.sync.progress(sequence)) == found
         enough.set()
-        await sequence.result(timeout=10)
+        await sequence.result(timeout=60)
         await worker.stop()
         assert await app.progress(sequence) == found
     app.sync.close()

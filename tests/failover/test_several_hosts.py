@@ -120,7 +120,7 @@ async def test_workers_and_waiters_go_over_to_the_other_server(pair: Pair) -> No
     async with app:
         worker = asyncio.create_task(app.worker(poll_every=0.2).run())
         try:
-            assert await (await app.start(double.request(1))).result(timeout=10) == 2
+            assert await (await app.start(double.request(1))).result(timeout=60) == 2
             pair.first.kill()
             started = await app.start(double.request(2))
             assert await started.result(timeout=20) == 4

@@ -73,7 +73,7 @@ async def test_a_dependency_and_a_worker_in_the_process() -> None:
     @server.get("/double/{number}")
     async def double(number: int, jobs: Jobs) -> int:
         sequence = await jobs.start(jobs.request("double", number=number))  # type: ignore[arg-type]
-        result: int = await sequence.result(timeout=5)
+        result: int = await sequence.result(timeout=60)
         return result
 
     async with served(server) as client:

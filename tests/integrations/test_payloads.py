@@ -133,7 +133,7 @@ async def test_every_kind_comes_back_as_it_was(app: Headway) -> None:
     }
     await app.worker().run(drain=True)
     for name, (_, value) in KINDS.items():
-        result = await app.sequence(started[name], app.registry.type(name)).result(timeout=5)
+        result = await app.sequence(started[name], app.registry.type(name)).result(timeout=60)
         assert (name, result) == (name, value)
         assert type(result) is type(value)
         assert seen[name] == value

@@ -222,10 +222,10 @@ async def test_moved_jobs_wake_the_targets_workers(places: tuple[Place, Place]) 
     started = await source.app.start(source.work.request("hello"))
     worker = asyncio.create_task(target.app.worker(poll_every=300.0, poll_when_told=300.0).run())
     first = await target.app.start(target.work.request("first"))
-    assert await first.result(timeout=10) == "first"  # it works, and sleeps from now on
+    assert await first.result(timeout=60) == "first"  # it works, and sleeps from now on
     await move_all(mover(places))
     assert (
-        await target.app.wait(target.app.sequence(started.id, target.work), timeout=10) == "hello"
+        await target.app.wait(target.app.sequence(started.id, target.work), timeout=60) == "hello"
     )
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)

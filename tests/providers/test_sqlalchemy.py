@@ -213,7 +213,7 @@ async def test_handlers_are_given_sessions(postgres_url: str, driver: str) -> No
     async with app:
         placed = await app.start(place.request(7))
         await app.worker().run(drain=True)
-        assert await placed.result(timeout=5) == "placed"
+        assert await placed.result(timeout=60) == "placed"
         (followed,) = (await app.list(type=follow)).jobs
         assert followed.output == "14"
     await engine.dispose()

@@ -55,7 +55,7 @@ async def test_what_is_copied_is_what_was_asked_for(url: str) -> None:
         assert (job.sequence_id, job.root_id, job.origin_id) == (job.id, job.id, None)
         assert job.run_at == job.created_at
         await app.worker(queues=["mail"]).run(drain=True)
-        assert [await sequence.result(timeout=5) for sequence in sequences] == texts
+        assert [await sequence.result(timeout=60) for sequence in sequences] == texts
 
 
 def test_a_caller_without_a_loop_copies_too(url: str) -> None:

@@ -90,10 +90,10 @@ async def test_a_worker_with_a_direct_line_for_news(
             running = asyncio.create_task(worker.run())
             for number in range(20):
                 started = await app.start(double.request(number))
-                assert await started.result(timeout=10) == 2 * number
+                assert await started.result(timeout=60) == 2 * number
             notes = await app.start_many([note.request(number) for number in range(150)])
             for noted in notes:
-                await noted.result(timeout=10)
+                await noted.result(timeout=60)
             assert connection.execute("select count(*) from noted").fetchone() == (150,)
             worker.request_stop()
             await running
@@ -141,4 +141,4 @@ async def test_listening_through_it_is_said_not_to_work(pgbouncer: PgBouncer, em
         await forget()
         started = await app.start(double.request(4))
         await app.worker().run(drain=True)
-        assert await started.result(timeout=10) == 8
+        assert await started.result(timeout=60) == 8

@@ -248,7 +248,7 @@ class Handlers(TransactionTestCase):
     def test_in_a_process_of_its_own_where_django_is_set_up(self) -> None:
         started = app.sync.start(elsewhere.request())
         call_command("headway", "worker", "--drain")
-        pid, ready, has_models = started.result(timeout=5)
+        pid, ready, has_models = started.result(timeout=60)
         assert pid != os.getpid()
         assert (ready, has_models) == (True, True)
 
@@ -256,7 +256,7 @@ class Handlers(TransactionTestCase):
         Order.objects.create(cents=1)
         started = app.sync.start(on_the_loop.request())
         call_command("headway", "worker", "--drain")
-        assert started.result(timeout=5) == 1
+        assert started.result(timeout=60) == 1
 
     def test_completing_without_a_worker_is_rolled_back_too(self) -> None:
         started = app.sync.start(on_the_loop.request())
@@ -281,10 +281,10 @@ class Waking(TransactionTestCase):
             with transaction.atomic():
                 app.sync.start(on_the_loop.request())
                 assert list(listener.notifies(timeout=0.1)) == []
-            (told,) = listener.notifies(timeout=5, stop_after=1)
+            (told,) = listener.notifies(timeout=60, stop_after=1)
             assert '"on_the_loop"' in told.payload
             app.sync.start(on_the_loop.request())
-            assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
+            assert len(list(listener.notifies(timeout=60, stop_after=1))) == 1
 
     def test_a_notifier_that_is_named_is_told_after_the_commit(self) -> None:
         other = DjangoHeadway(notifier="local")
