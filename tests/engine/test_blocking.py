@@ -202,7 +202,7 @@ def test_it_opens_when_asked_for_and_closes_when_told(sqlite_path: Path):
 def test_an_app_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path):
     app = Headway(f"sqlite:///{tmp_path}/missing/file.db")
     before = threading.active_count()
-    with pytest.raises(Exception, match="cannot reach SQLite file"):
+    with pytest.raises(Exception, match="cannot use SQLite file"):
         _ = app.sync
     assert threading.active_count() == before
 

@@ -107,7 +107,6 @@ async def test_a_commit_whose_answer_is_lost_counts_once(
     check_uncharged(database)
 
 
-@pytest.mark.xfail(strict=True, reason="a claim whose answer was lost leaves its jobs to nobody")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_jobs_of_a_claim_whose_answer_is_lost_are_run(
     database: PostgresDatabase, broken: Breaking, scenario: str

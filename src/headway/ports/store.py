@@ -272,8 +272,8 @@ class Operations(Protocol):
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         """Delete up to `limit` sequences that the rule allows to go, with all their jobs, attempts
         and blocker entries; the number of jobs deleted. Never touches a sequence whose last job is
-        not terminal, nor one that a job which is not terminal waits for, be it in a transaction
-        that is still open."""
+        not terminal, nor one that was given as blocker to a job which has not completed, be it in
+        a transaction that is still open: a dead letter that is retried needs its blockers."""
         ...
 
     def current(
@@ -318,8 +318,9 @@ class Operations(Protocol):
         ...
 
     def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
-        """Delete the sequences of these jobs that have ended and that nothing unfinished waits
-        for, whole, as `prune` does; the ids of the jobs that are gone. Leaves all others alone."""
+        """Delete the sequences of these jobs that have ended and that are no blockers of a job
+        which has not completed, whole, as `prune` does; the ids of the jobs that are gone. Leaves
+        all others alone."""
         ...
 
 

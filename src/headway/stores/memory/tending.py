@@ -115,8 +115,9 @@ class Tending(Table):
         return gone
 
     def _is_free(self, last: Row) -> bool:
-        """Whether nothing unfinished waits for the sequence."""
-        return all(waiter.state in TERMINAL for waiter in self._waiters(last.first or last))
+        """Whether every job that was given the sequence as blocker has completed."""
+        waiters = self._waiters(last.first or last)
+        return all(waiter.state is JobState.COMPLETED for waiter in waiters)
 
     def _may_go(self, row: Row, rule: PruneRule) -> bool:
         spec = row.spec

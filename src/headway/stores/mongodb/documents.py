@@ -16,6 +16,7 @@ NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
 ORDER: Document = {"priority": -1, "run_at": 1, "_id": 1}
 """In which a queue's jobs are claimed."""
 OPEN = [str(state) for state in JobState if not state.terminal]
+NOT_COMPLETED = [str(state) for state in JobState if state is not JobState.COMPLETED]
 MOST = 10_000
 """Documents that are stored by one command."""
 LARGEST = 4_000_000

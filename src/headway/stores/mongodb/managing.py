@@ -11,7 +11,14 @@ from headway.domain.lease import Verdict
 from headway.domain.reading import PruneRule, WorkerRecord
 from headway.ports.statement import Operation
 from headway.providers.mongodb import Command, Document, Try, WhichTry
-from headway.stores.mongodb.documents import OPEN, literal, micros, present, sequence_of
+from headway.stores.mongodb.documents import (
+    NOT_COMPLETED,
+    OPEN,
+    literal,
+    micros,
+    present,
+    sequence_of,
+)
 from headway.stores.mongodb.settling import Settling
 
 
@@ -166,7 +173,7 @@ class Managing(Settling):
                     "localField": "sequence_id",
                     "foreignField": "blockers",
                     "pipeline": [
-                        {"$match": {"state": {"$in": OPEN}}},
+                        {"$match": {"state": {"$in": NOT_COMPLETED}}},
                         {"$limit": 1},
                         {"$project": {"_id": 1}},
                     ],
@@ -199,7 +206,9 @@ class Managing(Settling):
         last = yield from self._last_jobs(sequences, {"sequence_id": 1, "state": 1}, alone=False)
         ended = [id for id, document in last.items() if document["state"] not in OPEN]
         waiting = yield self._find(
-            {"blockers": {"$in": ended}, "state": {"$in": OPEN}}, {"blockers": 1}, alone=False
+            {"blockers": {"$in": ended}, "state": {"$in": NOT_COMPLETED}},
+            {"blockers": 1},
+            alone=False,
         )
         needed = {blocker for document in waiting for blocker in document["blockers"]}
         free = {"$in": [id for id in ended if id not in needed]}

@@ -155,6 +155,23 @@ async def a_sequence_goes_once_what_waited_for_it_has_ended(store: Store) -> Non
     assert await store.run(store.get, [done.id]) == [None]
 
 
+@case.each({"failed": JobState.FAILED, "cancelled": JobState.CANCELLED})
+async def a_sequence_that_a_job_needs_once_it_is_retried_stays(
+    store: Store, state: JobState
+) -> None:
+    done = await running(store)
+    waiting = await add(store, queue="other", blockers=(done.id,))
+    await complete(store, done)
+    if state is JobState.FAILED:
+        claimed = await claim_one(store, "other", now=at(2))
+        await apply(store, Fail(claimed.id, claimed.lease.token, ERROR), now=at(3))
+    else:
+        await store.run(store.cancel, [waiting], now=at(3))
+    assert await store.run(store.prune, rule(), 10, now=LATER) == 0
+    await store.run(store.redrive, [waiting], now=LATER)
+    assert await store.run(store.blocker_outputs, [waiting]) == {waiting: ['"done"']}
+
+
 @case
 async def a_failed_sequence_that_is_waited_for_stays(store: Store) -> None:
     dead = await in_state(store, JobState.FAILED)

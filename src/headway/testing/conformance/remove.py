@@ -55,15 +55,19 @@ async def a_sequence_that_goes_on_stays_whole(store: Store) -> None:
 
 
 @case
-async def what_an_unfinished_job_waits_for_stays(store: Store) -> None:
+async def what_a_job_that_has_not_completed_waits_for_stays(store: Store) -> None:
     blocker = await running(store)
     waiting = await add(store, blockers=(blocker.id,))
     await apply(store, Fail(blocker.id, blocker.lease.token, ERROR))
     assert await store.run(store.remove, [blocker.id]) == []
     await store.run(store.cancel, [waiting], now=at(2))
+    assert await store.run(store.remove, [blocker.id]) == []
+    await store.run(store.redrive, [waiting], now=at(3))
+    assert await state_of(store, waiting) is JobState.BLOCKED
+    await store.run(store.cancel, [waiting], now=at(4))
+    assert await store.run(store.remove, [waiting]) == [waiting]
     assert await store.run(store.remove, [blocker.id]) == [blocker.id]
     assert await attempts_of(store, blocker.id) == []
-    assert await state_of(store, waiting) is JobState.CANCELLED
 
 
 @case

@@ -1,5 +1,5 @@
--- Sequences whose last jobs the caller has locked, whole, unless something unfinished waits for
--- them. Whoever comes to wait locks the last job too. So a statement of its own, whose snapshot is
+-- Sequences whose last jobs the caller has locked, whole, unless a job that has not completed waits
+-- for them, be it a dead letter that can be retried. Whoever comes to wait locks the last job too. So a statement of its own, whose snapshot is
 -- younger than the locks, sees all who came before; those who come later find the sequence gone.
 with unneeded as (
     select ended.sequence_id
@@ -13,7 +13,7 @@ with unneeded as (
             select from /*headway*/job_blocker b
             join /*headway*/job waiting on waiting.id = b.job_id
             where b.blocker_id = ended.sequence_id
-                and waiting.state in ('blocked', 'pending', 'running')
+                and waiting.state in ('blocked', 'pending', 'running', 'failed', 'cancelled')
         )
 ), gone as (
     delete from /*headway*/job where id = any(array(

@@ -18,7 +18,7 @@ where j.finished_at >= $9::timestamptz
         select from /*headway*/job_blocker b
         join /*headway*/job waiting on waiting.id = b.job_id
         where b.blocker_id = j.sequence_id
-            and waiting.state in ('blocked', 'pending', 'running')
+            and waiting.state in ('blocked', 'pending', 'running', 'failed', 'cancelled')
     )
 order by j.finished_at
 limit $8::int

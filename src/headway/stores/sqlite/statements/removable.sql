@@ -1,4 +1,5 @@
--- The sequences of these jobs that have ended and that nothing unfinished waits for.
+-- The sequences of these jobs that have ended and that no job waits for which has not completed: a dead
+-- letter can be retried.
 with asked (sequence_id) as (
     select distinct sequence_id from /*headway*/job where id in (select value from json_each(?1))
 )
@@ -14,5 +15,5 @@ where j.state in ('completed', 'failed', 'cancelled')
         select 1 from /*headway*/job_blocker b
         join /*headway*/job waiting on waiting.id = b.job_id
         where b.blocker_id = j.sequence_id
-            and waiting.state in ('blocked', 'pending', 'running')
+            and waiting.state in ('blocked', 'pending', 'running', 'failed', 'cancelled')
     )
