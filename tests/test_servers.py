@@ -134,6 +134,7 @@ def no_pgbouncer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)  # by which a run tries only once
     monkeypatch.setattr(servers_pgbouncer, "INSTALLED", (None,))
     monkeypatch.setattr(servers_pgbouncer, "BUILD", tmp_path / "build")
     monkeypatch.setattr(servers_pgbouncer, "UNPACKED", tmp_path / "build" / "pgbouncer")

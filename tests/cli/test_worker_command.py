@@ -283,7 +283,7 @@ def test_workers_stop_gracefully_when_their_supervisor_was_killed(
         (("worker", "no_such_module:app"), "there is no module 'no_such_module'"),
         (("worker", "tests.cli.shop:nothing"), "no Headway app called 'nothing'"),
         (("worker", "tests.cli.shop:app", "--queues", "a=x"), "is a number"),
-        (("worker", "tests.cli.shop:app", "--lease", "0"), "lease_for must be more than 0"),
+        (("worker", "tests.cli.shop:app", "--lease", "0"), "lease_for must be longer than 0"),
         (("worker", "redis://localhost"), "unknown scheme 'redis'"),
         (("worker", "memory://"), "at least one job type"),
     ],

@@ -22,7 +22,7 @@ from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.slow
 
-LEASE = 2.0
+LEASE = 5.0
 JOBS = 12
 PATIENCE = 60.0
 

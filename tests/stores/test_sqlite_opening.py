@@ -135,6 +135,7 @@ async def test_a_new_file_is_its_owners_alone(sqlite_path: Path) -> None:
     async with app:
         worker = app.worker()
         await worker.start()
+        await app.start(work.request())
         modes = _modes(sqlite_path)
         await worker.stop()
     assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600, "-news": 0o700}

@@ -15,7 +15,7 @@ from headway.ports.clock import Clock
 
 SLOW = 0.25
 """The part of a lease after which a store that has not answered is away."""
-GRACE = 2.0
+GRACE = 10.0
 """Seconds after its return in which holders speak first, or a third of a lease if that is less."""
 
 

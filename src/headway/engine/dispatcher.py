@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 
 from headway.domain.settlement import Release
 from headway.engine.committer import Committer
@@ -54,6 +55,8 @@ class Dispatcher:
         self._freed: Callable[[], None] | None = None
         self._expect: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        """In which jobs are started: what a handler sets in its own is not for the next one."""
         self._starting = False
         self._soon = False
         self._closed = False
@@ -164,7 +167,7 @@ class Dispatcher:
     def _after(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, then)
+        self._timer = self._loop.call_later(seconds, then, context=self._context)
 
     def ended(self, execution: Execution) -> None:
         """An execution is over. Its slot is free; its outcome goes to the committer."""
@@ -185,7 +188,7 @@ class Dispatcher:
 
     def _dispatch_soon(self) -> None:
         self._soon = True
-        self._loop.call_soon(self.dispatch)
+        self._loop.call_soon(self.dispatch, context=self._context)
 
     def _give_back_waiting(self) -> None:
         for execution in self._lanes.remove(lambda _: True):
