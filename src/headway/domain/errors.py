@@ -153,8 +153,8 @@ class StoreError(HeadwayError):
 class StoreClosed(StoreError):
     def __init__(self, store: str) -> None:
         super().__init__(
-            f"the {store} store is closed; open it (`async with app:`) before use, and again in a "
-            "process that was forked"
+            f"the store ({store}) is closed; open it before use, and again in a process that was "
+            "forked: `async with app:`, or without an event loop `app.sync`"
         )
 
 
@@ -203,8 +203,8 @@ class SchemaOutdated(StoreError):
 class NotifierClosed(HeadwayError):
     def __init__(self, notifier: str) -> None:
         super().__init__(
-            f"the {notifier} is closed; open it (`async with app:`) before use, and again in a "
-            "process that was forked"
+            f"the {notifier} is closed; open it before use, and again in a process that was "
+            "forked: `async with app:`, or without an event loop `app.sync`"
         )
 
 
