@@ -167,7 +167,7 @@ class StoreUnreachable(StoreError):
 
 
 class StoreRefused(StoreUnreachable):
-    """The server or the file is there and cannot be used; `advice` says what to do about it."""
+    """The server does not let us in, or the file cannot be opened; `advice` says what to do."""
 
     def __init__(self, where: str, cause: str, advice: str) -> None:
         self.where = where
@@ -175,8 +175,8 @@ class StoreRefused(StoreUnreachable):
 
 
 class DataRefused(StoreError):
-    """The database does not take a value, and will not take it the next time: text that it cannot
-    hold, or more than it can. Nothing was written. All other errors of a store may pass."""
+    """The database does not take a value, and never will: text that it cannot hold, or too much of
+    it. Nothing was written. All other errors of a store may pass."""
 
     def __init__(self, where: str, cause: str) -> None:
         super().__init__(f"{where} does not take this: {cause}")
