@@ -419,7 +419,7 @@ def _sqlite_path(url: str) -> str:
             "a SQLite URL has three slashes and a path: sqlite:///shop.db (relative) or "
             "sqlite:////var/shop.db (absolute)"
         )
-    check_parameters("an SQLite URL (a ? in the name of a file is written %3F)", query, ())
+    check_parameters("a SQLite URL", query, (), "; a ? in the name of the file is written %3F")
     if path == ":memory:":
         raise ConfigurationError("SQLite in memory is not supported; use memory://")
     return path

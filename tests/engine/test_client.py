@@ -620,5 +620,5 @@ async def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFix
 
 async def test_a_closed_store_says_so():
     shop = Shop("memory://")
-    with pytest.raises(StoreClosed, match="open it \\(`async with app:`\\) before use"):
+    with pytest.raises(StoreClosed, match=r"open it before use, .*: `async with app:`"):
         await shop.app.start(shop.charge.request(1))

@@ -219,7 +219,7 @@ def test_unknown_names_get_a_suggestion(app: Headway):
         (
             (1,),
             {"order_id": 1},
-            "job type 'charge' was given 'order_id' twice, by place and by name",
+            "job type 'charge' was given 'order_id' twice, by position and by name",
         ),
         (
             (1,),
@@ -404,7 +404,7 @@ def test_signatures_that_cannot_be_stored_by_name_are_refused(app: Headway):
     assert refused(app, late).endswith("must take its Job first, not as 'job'")
     for function, name in ((by_name, "job"), (jobs, "jobs"), (any_jobs, "jobs")):
         assert refused(app, function).endswith(
-            f"takes its Job as {name!r}, which cannot be given by place; write `job: Job` first"
+            f"takes its Job as {name!r}, which cannot be given by position; write `job: Job` first"
         )
     assert "name 'Missing' is not defined; import the name at run time" in refused(app, unknown)
     assert "parameter 'order' of job type 'unions' cannot be stored as JSON" in refused(app, unions)
@@ -425,7 +425,7 @@ class Shop:
 
 
 def test_methods_have_no_object_to_be_called_on(app: Headway):
-    advice = "which a worker has no object to call on; use a function or a static method"
+    advice = "and a worker has no object to call it on; use a function or a static method"
     assert refused(app, Shop.charge) == f"the handler Shop.charge is a method, {advice}"
     for method in (vars(Shop)["refund"], vars(Shop)["refund"].__func__):
         assert refused(app, method) == f"the handler Shop.refund is a method, {advice}"
@@ -477,7 +477,7 @@ def test_what_implements_a_declared_type_takes_its_input_by_place(app: Headway):
     async def by_name(*, order: Order) -> None: ...
 
     implement: Any = app.implement(refund)
-    with pytest.raises(ConfigurationError, match="must take 'order' by place to implement"):
+    with pytest.raises(ConfigurationError, match="must take 'order' by position to implement"):
         implement(by_name)
 
 

@@ -153,8 +153,8 @@ class StoreError(HeadwayError):
 class StoreClosed(StoreError):
     def __init__(self, store: str) -> None:
         super().__init__(
-            f"the {store} store is closed; open it (`async with app:`) before use, and again in a "
-            "process that was forked"
+            f"the store ({store}) is closed; open it before use, and again in a process that was "
+            "forked: `async with app:`, or without an event loop `app.sync`"
         )
 
 
@@ -167,7 +167,7 @@ class StoreUnreachable(StoreError):
 
 
 class StoreRefused(StoreUnreachable):
-    """The server or the file is there and cannot be used; `advice` says what to do about it."""
+    """The server does not let us in, or the file cannot be opened; `advice` says what to do."""
 
     def __init__(self, where: str, cause: str, advice: str) -> None:
         self.where = where
@@ -175,8 +175,8 @@ class StoreRefused(StoreUnreachable):
 
 
 class DataRefused(StoreError):
-    """The database does not take a value, and will not take it the next time: text that it cannot
-    hold, or more than it can. Nothing was written. All other errors of a store may pass."""
+    """The database does not take a value, and never will: text that it cannot hold, or too much of
+    it. Nothing was written. All other errors of a store may pass."""
 
     def __init__(self, where: str, cause: str) -> None:
         super().__init__(f"{where} does not take this: {cause}")
@@ -203,8 +203,8 @@ class SchemaOutdated(StoreError):
 class NotifierClosed(HeadwayError):
     def __init__(self, notifier: str) -> None:
         super().__init__(
-            f"the {notifier} is closed; open it (`async with app:`) before use, and again in a "
-            "process that was forked"
+            f"the {notifier} is closed; open it before use, and again in a process that was "
+            "forked: `async with app:`, or without an event loop `app.sync`"
         )
 
 

@@ -232,8 +232,8 @@ class JobDeadLettered(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobReaped(msgspec.Struct, frozen=True, gc=False):
-    """A lease ran out; `dead` if the job was dead-lettered for it, not `charged` if its holder said
-    that it could not be renewed because the store was away."""
+    """A lease ran out; `dead` if the job was dead-lettered for it, not `charged` if the store was
+    away, so that its holder could not renew it."""
 
     job_id: str
     type: str

@@ -99,8 +99,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     max_losses: int
     timeout: float | None
     last_error: str | None
-    """The last error that the job met, encoded by `headway.domain.failure`. It is kept whatever
-    comes after it: a retry, a redrive, even success. The state tells how the job stands."""
+    """The job's last error, encoded by `headway.domain.failure`. It is kept after a retry, a
+    redrive and success; whether the job failed is told by its state."""
     lease: Lease | None
     """Present exactly while the job is running."""
     lease_version: int

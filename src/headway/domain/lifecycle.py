@@ -53,7 +53,8 @@ def after_failure(
         delay = check_seconds("a retry delay", policy.delay(charged), zero=True)
     except Exception as wrong:  # the policy is the user's
         delay = Backoff().delay(charged)
-        note = f"{type(policy).__name__} gave no delay to retry after: {wrong}; used the default"
+        why = f"{type(wrong).__name__}: {wrong}"
+        note = f"{type(policy).__name__} gave no retry delay, so the default was used: {why}"
         error = encode_failure(replace(failure, message=f"{failure.message} ({note})"))
     return Retry(job.id, job.lease.token, delay, error)
 

@@ -57,9 +57,9 @@ def check_identifier(kind: str, name: object) -> str:
     return name
 
 
-def check_parameters(url: str, query: str, known: Iterable[str]) -> None:
-    """Refuse parameters of a URL that are not known; `url` says which URL it is. Upper and lower
-    case are the same."""
+def check_parameters(url: str, query: str, known: Iterable[str], hint: str = "") -> None:
+    """Refuse unknown parameters of a URL; `url` says which URL it is, and `hint` ends the message.
+    Upper and lower case are the same."""
     names = sorted(known, key=str.lower)
     lower = {name.lower() for name in names}
     strange = [
@@ -68,7 +68,7 @@ def check_parameters(url: str, query: str, known: Iterable[str]) -> None:
     if strange:
         raise ConfigurationError(
             f"{url} has no parameter {' or '.join(map(repr, strange))}; "
-            f"it takes {', '.join(names) or 'none'}"
+            f"it takes {', '.join(names) or 'none'}{hint}"
         )
 
 

@@ -25,7 +25,8 @@ def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
         least = "0 seconds or more" if zero else "longer than 0 seconds"
         raise InvalidOption(f"{what} must be {least}, not {seconds!r}")
     if seconds > LONGEST:
-        raise InvalidOption(f"{what} must be 100 years or less, not {seconds:g} seconds")
+        years = 100 * (seconds / LONGEST)
+        raise InvalidOption(f"{what} must be 100 years or less, not {years:.6g} years")
     return float(seconds)
 
 

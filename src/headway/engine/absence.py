@@ -1,5 +1,5 @@
-"""What a worker knows of times at which its store did not answer, and those of its own leases that
-ran out because of it.
+"""The times at which a worker's store did not answer, and the worker's leases that ran out because
+of it.
 
 The heartbeat notices: it writes to the store at least every third of a lease. A lease that ran out
 meanwhile is no fault of its job. So its holder gives the job back uncharged as soon as the store

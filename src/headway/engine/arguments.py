@@ -73,7 +73,7 @@ class NamedArguments:
                     )
                 if name in given:
                     raise InvalidPayload(
-                        f"job type {self._type!r} was given {name!r} twice, by place and by name"
+                        f"job type {self._type!r} was given {name!r} twice, by position and by name"
                     )
             given |= kwargs
         for name in self._required:

@@ -225,7 +225,7 @@ class Implementation(Generic[P, R, *Bs]):
         for parameter in signature.parameters:
             if parameter.keyword_only:
                 raise ConfigurationError(
-                    f"{_place(function)} must take {parameter.name!r} by place to implement "
+                    f"{_place(function)} must take {parameter.name!r} by position to implement "
                     f"{definition.name!r}; remove the `*` before it"
                 )
         handler = _handler(definition, function, signature, self._codec)

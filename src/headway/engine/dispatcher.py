@@ -14,8 +14,8 @@ it is a suspect itself. An innocent job that was there both times has two losses
 suspect, too, and from then on the two are never in one worker together, but for the moment between
 a claim and the giving back. One that was there less often can be hit again, by a suspect that kills
 late or has not waited for a long job to end, but only until it has two losses. So one such job
-costs another job two losses in a row, of five (`max_losses`), and whatever execution of that other
-job is settled in between sets its count back to 0.
+costs another job two losses in a row, of five (`max_losses`), and an execution of that other job
+that fails or reschedules itself in between sets its count back to 0.
 """
 
 from __future__ import annotations

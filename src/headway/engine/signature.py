@@ -61,7 +61,7 @@ def handler_function(given: Any) -> Callable[..., Any]:
         given = given.__func__
     if isinstance(given, classmethod) or _is_method(given):
         raise ConfigurationError(
-            f"the handler {given.__qualname__} is a method, which a worker has no object to call "
+            f"the handler {given.__qualname__} is a method, and a worker has no object to call it "
             "on; use a function or a static method"
         )
     if not inspect.isroutine(given):
@@ -84,7 +84,7 @@ def read_signature(function: Callable[..., Any], names: Mapping[str, Any]) -> Si
         takes_job = True
         if given[0].kind not in _BY_PLACE:
             raise ConfigurationError(
-                f"{where} takes its Job as {given[0].name!r}, which cannot be given by place; "
+                f"{where} takes its Job as {given[0].name!r}, which cannot be given by position; "
                 "write `job: Job` first"
             )
         blockers, any_number = _blockers(hints[given[0].name], where)

@@ -25,8 +25,8 @@ class MovingStore(Store, Protocol):
     """Verbs as those of `Operations`."""
 
     async def identity(self) -> tuple[object, ...]:
-        """Where the jobs are, as the database itself says it: alike for two stores exactly if they
-        hold the same jobs, however the database was named. The store need not be open."""
+        """The place of the jobs, as the database itself knows it: equal for two stores exactly if
+        they hold the same jobs, under whatever names. The store need not be open."""
         ...
 
     def movable(

@@ -249,8 +249,8 @@ class Operations(Protocol):
         ...
 
     def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
-        """Remove what operators did longer ago than so many seconds, the oldest first, a thousand
-        at least; how many are gone."""
+        """Remove notes of operators' actions that are older than so many seconds, the oldest first,
+        a thousand at least; their number."""
         ...
 
     def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:

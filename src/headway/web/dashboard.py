@@ -47,13 +47,13 @@ def create_dashboard(
     Served by itself it opens the app and closes it; mounted, the app around does that. `redact`
     names payload fields that are not shown, besides those that sound like secrets. `base_path` is
     what a proxy takes off the front of paths. `hosts` are the names under which browsers may reach
-    it ("*": any, where the server around it checks them). `Open()` is refused: who can reach the
-    server around is not known here.
+    it ("*": any, where the server around it checks them). `Open()` is refused, because the
+    dashboard cannot know who reaches the server around it.
     """
     if isinstance(auth, Open):
         raise ConfigurationError(
             "Open() lets everyone in who can reach the server, so only serve() takes it, on "
-            "loopback; use Token, Password, or Trust to let the app around decide"
+            "loopback; use Token or Password, or Trust to let your own app decide"
         )
     return make_dashboard(
         app,
