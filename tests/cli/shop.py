@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -38,6 +39,15 @@ async def hold(job: Job, seconds: float) -> str:
 @app.job(queue="slow")
 def block(seconds: float) -> None:
     time.sleep(seconds)
+
+
+@app.job
+async def ignore(seconds: float) -> None:
+    """Goes on, however often it is cancelled."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1)
 
 
 @app.job

@@ -43,7 +43,14 @@ class Shop:
         async def hold(seconds: float) -> str:
             return ""
 
+        @self.app.job
+        async def ignore(seconds: float) -> None: ...
+
+        @self.app.job(queue="slow")
+        def block(seconds: float) -> None: ...
+
         self.add, self.stay, self.hold = add, stay, hold
+        self.deaf = {"ignore": ignore, "block": block}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -154,6 +161,20 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     record = shop.app.sync.get(job.id)
     assert record.state is JobState.PENDING
     assert (record.attempts, record.losses) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("handler", ["ignore", "block"])
+def test_a_handler_that_does_not_listen_keeps_no_process_alive(shop: Shop, handler: str) -> None:
+    """In a task, or in a thread."""
+    arguments = ("--grace", "0.1", "--queues", "default,slow")
+    worker = shop.spawn("worker", "tests.cli.shop:app", *arguments)
+    job = shop.app.sync.start(shop.deaf[handler].request(90.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 0
+    assert worker.stderr is not None
+    assert "the process ends with handlers that did not stop" in worker.stderr.read()
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import contextlib
 import time
 
 from headway.domain.errors import JobInterrupted
+from headway.domain.events import LeaseRenewed
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.engine.context import Job
@@ -81,3 +82,24 @@ async def test_a_job_that_ends_in_time_is_left_alone(bench: Bench) -> None:
     (job_id,) = await bench.start(quick.request())
     await bench.drain()
     assert await bench.state(job_id) is JobState.COMPLETED
+
+
+async def test_a_handler_that_takes_long_to_end_after_its_timeout_keeps_its_lease(
+    bench: Bench,
+) -> None:
+    runs = 0
+
+    @bench.job(timeout=0.05, max_attempts=1)
+    async def tidy() -> None:
+        nonlocal runs
+        runs += 1
+        try:
+            await asyncio.sleep(30)
+        finally:
+            renewed = len(bench.seen(LeaseRenewed))
+            await bench.until(lambda: len(bench.seen(LeaseRenewed)) >= renewed + 4)
+
+    (job_id,) = await bench.start(tidy.request())
+    await bench.drain(lease_for=2.0)
+    job = await bench.get(job_id)
+    assert (runs, job.state, job.attempts, job.losses) == (1, JobState.FAILED, 1, 0)

@@ -61,6 +61,12 @@ async def test_postgres_says_why(port: int, user: str, rest: str, said: str) -> 
         assert "\n" not in str(caught.value)
 
 
+async def test_a_role_that_may_not_make_the_schema_is_told_so(port: int) -> None:
+    store = PostgresStore(f"postgresql://app:right@127.0.0.1:{port}/postgres")
+    with pytest.raises(StoreRefused, match="permission denied for database postgres; grant that"):
+        await store.migrate()
+
+
 async def test_several_hosts_are_told_of_in_one_line(port: int) -> None:
     store = PostgresStore(f"postgresql://app:{SECRET}@127.0.0.1:{port},localhost:{port}/postgres")
     with pytest.raises(StoreRefused, match="check the user and the password") as caught:

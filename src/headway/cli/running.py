@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,6 +19,7 @@ from headway.cli.logs import set_up_logs
 from headway.cli.parent import when_orphaned
 from headway.cli.serving import metrics_page, parse_address, serving
 from headway.domain.errors import ConfigurationError, InvalidOption
+from headway.engine.runner import HANDLER_THREAD
 from headway.engine.settings import Retention, WorkQueue
 from headway.engine.worker import Worker
 from headway.observers.logs import LogObserver
@@ -63,16 +65,29 @@ async def _work(
             worker = app.worker(**settings)
         except (InvalidOption, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
-        _stop_on_signals(worker)
+        was_asked = _stop_on_signals(worker)
         with nullcontext() if address is None else serving(worker, address, page):
             await worker.run(drain=drain)
+    if was_asked() and _handlers_go_on():
+        _log.warning("the process ends with handlers that did not stop")
+        logging.shutdown()
+        os._exit(0)  # else Python would wait for them
 
 
-def _stop_on_signals(worker: Worker) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        return  # only the main thread hears signals, and what they do is for the program to say
-    loop = asyncio.get_running_loop()
+def _handlers_go_on() -> bool:
+    """Whether a handler runs that did not listen to its interruption: in a task, or in a thread."""
+    return len(asyncio.all_tasks()) > 1 or any(
+        thread.name.startswith(HANDLER_THREAD) for thread in threading.enumerate()
+    )
+
+
+def _stop_on_signals(worker: Worker) -> Callable[[], bool]:
+    """Tells whether somebody has asked the worker to stop."""
     asked = False
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread hears signals, and what they do is for the program to say.
+        return lambda: asked
+    loop = asyncio.get_running_loop()
 
     def stop(name: str) -> None:
         nonlocal asked
@@ -94,6 +109,7 @@ def _stop_on_signals(worker: Worker) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number.name)
     when_orphaned(stop_alone)
+    return lambda: asked
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -206,7 +206,7 @@ class Heartbeat:
             execution
             for execution in list(self._held)
             if not execution.in_transaction
-            and execution.interruption is None
+            and not execution.lost  # one that timed out, or is told to stop, still runs
             and (everything or execution.deadline <= fresh)
         ]
         if not due:
@@ -237,7 +237,8 @@ class Heartbeat:
     def _interrupt(self, lost: list[tuple[Execution, str]]) -> None:
         for execution, reason in lost:
             if execution in self._held and execution.settlement is None:
-                execution.interrupt(reason)
+                if not execution.interrupt(reason):
+                    execution.interruption = reason  # a timeout is not ours to record any more
                 if reason == LEASE_EXPIRED:
                     self._absence.excuse(execution)
 

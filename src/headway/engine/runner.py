@@ -36,6 +36,8 @@ from headway.engine.staging import Desk, Staging
 from headway.ports.running import current_attempt
 
 _NO_BLOCKERS: tuple[Any, ...] = ()
+HANDLER_THREAD = "headway-handler"
+"""How the names of threads begin in which handlers run."""
 
 if sys.version_info >= (3, 12):
 
@@ -317,7 +319,7 @@ class Runner:
         waits for it to notice. Who cancels a second time leaves it behind: then its job is not
         given back, for it still runs, and its lease is left to run out."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, "headway-handler")
+            self._threads = ThreadPoolExecutor(self._concurrency, HANDLER_THREAD)
         context = copy_context()
         work = self._loop.run_in_executor(
             self._threads, lambda: context.run(_returned_or_raised, call)

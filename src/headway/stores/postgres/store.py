@@ -18,6 +18,7 @@ from headway.domain.errors import (
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
+    StoreRefused,
     StoreUnreachable,
 )
 from headway.domain.names import check_identifier
@@ -132,8 +133,12 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self._deadlines.stop()
 
     async def migrate(self) -> list[str]:
-        async with await self._connect() as connection:
-            return await apply_migrations(connection, self._schema, self._migrations)
+        try:
+            async with await self._connect() as connection:
+                return await apply_migrations(connection, self._schema, self._migrations)
+        except psycopg.errors.InsufficientPrivilege as error:
+            advice = "grant that right, or have the output of `headway migrate sql` applied"
+            raise StoreRefused(self.name, _first_line(error), advice) from None
 
     async def migration_status(self) -> list[MigrationStatus]:
         async with await self._connect() as connection:

@@ -223,11 +223,18 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             connection = sqlite3.connect(
                 self._path, isolation_level=None, timeout=0, check_same_thread=False
             )
+        except (sqlite3.Error, OSError) as error:
+            raise self._refused(error) from None
+        try:
             retry_while_busy(
                 lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
             )
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
+            connection.close()
             raise self._refused(error) from None
+        except BaseException:
+            connection.close()
+            raise
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         return connection
