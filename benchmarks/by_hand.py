@@ -72,7 +72,7 @@ def listen(dsn: str, count: int) -> list[float]:
                 pass
             token = str(uuid4())
             lane = (["default"], [0], [bound], [10])
-            cursor.execute(claim, (*lane, None, 30.0, token, "by hand", [JOB_TYPE], 10))
+            cursor.execute(claim, (*lane, None, 30.0, token, "by hand", [JOB_TYPE], 10, None))
             for row in cursor.fetchall():
                 waits.append(time.monotonic() - json.loads(row[4])["sent"])
                 bound = max(str(bound), str(row[5]))

@@ -53,10 +53,8 @@ def drain_postgres(
         started = time.perf_counter()
         while True:
             token = str(uuid4())
-            cursor.execute(
-                claim,
-                (["default"], [0], [bound], [batch], None, 30.0, token, "raw", [job_type], batch),
-            )
+            lane = (["default"], [0], [bound], [batch])
+            cursor.execute(claim, (*lane, None, 30.0, token, "raw", [job_type], batch, None))
             rows = cursor.fetchall()
             if not rows:
                 return count, time.perf_counter() - started
@@ -80,7 +78,7 @@ def drain_sqlite(
             token = str(uuid4())
             now = time.time_ns() // 1000
             connection.execute("begin immediate")
-            claim = ("default", batch, now, 30.0, token, "raw", [job_type])
+            claim = ("default", batch, now, 30.0, token, "raw", [job_type], None)
             rows = execute(connection, Statement(sql["claim"], claim))
             connection.execute("commit")
             if not rows:
