@@ -418,6 +418,9 @@ class _Shift:
         for task in tasks:
             task.cancel()
         await asyncio.wait({asyncio.gather(*tasks, return_exceptions=True)}, timeout=left())
+        with contextlib.suppress(Exception):  # while there is still somebody to speak for them
+            async with asyncio.timeout(left()):
+                await self._reaper.give_back_own()
         await self._say_goodbye(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
