@@ -50,10 +50,10 @@ def fence_dropped_from_extend() -> None:
 
     extend_one = claiming.Claiming._extend_one
 
-    def extend(self: Any, lease: Any, until: Any, now: Any) -> Verdict:
+    def extend(self: Any, lease: Any, until: Any, now: Any, *, late: bool = False) -> Verdict:
         row = self._rows.get(lease.job_id)
         if row is None or row.state is not JobState.RUNNING or row.owner is not None:
-            return extend_one(self, lease, until, now)
+            return extend_one(self, lease, until, now, late=late)
         row.until = until
         return judge_lease(lease.token, row.state, row.token, row.until, now)
 

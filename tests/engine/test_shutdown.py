@@ -365,3 +365,34 @@ async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stoppin
         await worker.stop()
     assert await bench.state(job_id) is JobState.RUNNING
     await bench.store.close()
+
+
+async def test_the_time_to_stop_begins_though_a_claim_is_not_answered(bench: Bench) -> None:
+    """As in a file that another program has locked: no claim is answered until it lets go."""
+    begun, asked, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @bench.job
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    run = bench.store.run
+
+    async def run_no_claim(operation: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if begun.is_set() and operation.__name__ == "claim":
+            asked.set()
+            await asyncio.Event().wait()
+        return await run(operation, *args, **kwargs)
+
+    bench.store.run = run_no_claim
+    await bench.start(work.request())
+    worker = bench.worker(grace=0.0, poll_every=0.05)
+    await worker.start()
+    async with asyncio.timeout(30):
+        await asked.wait()
+        await worker.stop()
+    assert cancelled.is_set()

@@ -103,7 +103,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             continued = _explain(connection, f"complete_continued({CONTINUED})")
             assert "Index Scan using job_pkey" in continued
             extend = _explain(
-                connection, f"extend(array[{IDS}]::uuid[], array[{IDS}]::uuid[], null, 30)"
+                connection, f"extend(array[{IDS}]::uuid[], array[{IDS}]::uuid[], null, 30, false)"
             )
             assert "Index Scan using job_pkey" in extend
             lanes = _explain(connection, "lanes(array['default'])")

@@ -71,6 +71,10 @@ class Absence:
     def settled(self, execution: Execution) -> None:
         del self._excused[execution]
 
+    def completing(self) -> set[str]:
+        """Jobs that handlers of ours have locked: their leases are not renewed, and not lost."""
+        return {each.claimed.id for each in self._held if each.in_transaction}
+
     def is_over(self, execution: Execution) -> bool:
         """Whether nothing of it runs here any more."""
         return execution not in self._held

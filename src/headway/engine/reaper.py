@@ -69,14 +69,19 @@ class Reaper:
 
     async def reap(self) -> int:
         """One round; how many leases were found to have expired."""
-        await self._give_back_own()
+        await self.give_back_own()
         now = self._clock.now()
         expired = await self._store.run(self._store.expired, MOST_AT_ONCE, now=now)
         if not expired or self._absence.recent:  # their holders may still say that it was not they
             return 0
-        losses = [after_expiry(job) for job in expired]
+        # A store that does not leave out what is locked would charge it as soon as it is let go.
+        completing = self._absence.completing()
+        lost = [job for job in expired if job.id not in completing]
+        if not lost:
+            return 0
+        losses = [after_expiry(job) for job in lost]
         settled = await self._store.run(self._store.settle, losses, now=now)
-        for job, loss, verdict in zip(expired, losses, settled.verdicts, strict=True):
+        for job, loss, verdict in zip(lost, losses, settled.verdicts, strict=True):
             if verdict is not Verdict.APPLIED:
                 continue  # another reaper was faster, or the lease was renewed after all
             self._announcer.lost(job.id, LEASE_EXPIRED, job.worker)
@@ -88,7 +93,7 @@ class Reaper:
         self._announcer.send()
         return len(expired)
 
-    async def _give_back_own(self) -> None:
+    async def give_back_own(self) -> None:
         """Those that ran out because the store was away; their jobs are not charged for it."""
         still_valid: list[Execution] = []
         excused = self._absence.excused

@@ -20,7 +20,7 @@ from headway.engine.heartbeat import Heartbeat
 from headway.engine.permits import Permits
 from headway.engine.planning import with_stored_blockers
 from headway.engine.reporting import Known, Reporter
-from headway.engine.trouble import Trouble, is_transient
+from headway.engine.trouble import Trouble, is_refusal, is_transient
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
 
@@ -192,7 +192,7 @@ class Staging:
                 found = await store.run_in(self.tx, store.get, ids)
                 known = {job.id: job for job in found if job is not None}
         except BaseException as error:
-            self._note(error, is_transient)
+            self._note(error, _is_no_refusal)
             with contextlib.suppress(Exception):  # which would hide why
                 await self.roll_back(error)
             raise
@@ -200,7 +200,8 @@ class Staging:
         try:
             await manager.__aexit__(None, None, None)
         except Exception as error:
-            self._note(error, is_transient)
+            self._note(error, _is_no_refusal)
+            await self._let_go()
             raise
         finally:
             self._execution.in_transaction = False
@@ -216,8 +217,30 @@ class Staging:
         try:
             await manager.__aexit__(type(error), error, error.__traceback__)
         finally:
-            self._execution.in_transaction = False
-            self.leave()
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """The transaction is over and nothing of it is left, not even the longer lease. Nobody can
+        have taken the job meanwhile; its own lease may have run out, and is given a new time, so
+        that what became of the job can be recorded."""
+        self.leave()
+        desk, execution = self._desk, self._execution
+        sent = desk.clock.monotonic()
+        try:
+            if execution.deadline <= sent + desk.heartbeat.doubt:
+                (verdict,) = await desk.store.run(
+                    desk.store.extend,
+                    [execution.held],
+                    desk.lease_for,
+                    late=True,
+                    now=desk.clock.now(),
+                )
+                if verdict is Verdict.APPLIED:
+                    execution.deadline = max(execution.deadline, sent + desk.lease_for)
+        except Exception:  # whoever settles the job will hear why
+            return
+        finally:
+            execution.in_transaction = False
 
     def is_stores_error(self, error: BaseException) -> bool:
         """Whether a handler was left because the store did not give a transaction, or did not
@@ -279,6 +302,12 @@ class _Preparation(AbstractAsyncContextManager[Any]):
             return await manager.__aexit__(kind, error, trace)
         finally:
             self._staging.leave()
+
+
+def _is_no_refusal(error: Exception) -> bool:
+    """Of the errors that committing raises, those of a store that is away, busy, or in which
+    another transaction was in the way."""
+    return is_transient(error) or (isinstance(error, StoreError) and not is_refusal(error))
 
 
 def _is_the_stores(error: Exception) -> bool:

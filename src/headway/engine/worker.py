@@ -337,16 +337,21 @@ class _Shift:
         ]
         committing = asyncio.create_task(self._committer.run(), name="headway committer")
         fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
+        # The time to stop in begins when it is asked for, not when a claim has been answered.
+        asked = asyncio.create_task(self._stopping.wait(), name="headway worker waits")
         self.started.set()
         try:
-            parts: set[asyncio.Task[Any]] = {fetching, committing}
+            parts: set[asyncio.Task[Any]] = {fetching, committing, asked}
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             # Without its committer, whatever ended that, a worker would claim and never settle.
-            (committing if committing.done() else fetching).result()
+            for part in (committing, fetching):
+                if part.done():
+                    part.result()
         except asyncio.CancelledError:
             self._hurry.set()
             raise
         finally:
+            asked.cancel()
             self._stopping.set()
             leaving = asyncio.create_task(
                 self._leave(fetching, committing, background), name="headway worker leaves"
@@ -418,6 +423,9 @@ class _Shift:
         for task in tasks:
             task.cancel()
         await asyncio.wait({asyncio.gather(*tasks, return_exceptions=True)}, timeout=left())
+        with contextlib.suppress(Exception):  # while there is still somebody to speak for them
+            async with asyncio.timeout(left()):
+                await self._reaper.give_back_own()
         await self._say_goodbye(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()

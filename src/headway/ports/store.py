@@ -114,9 +114,15 @@ class Operations(Protocol):
         ...
 
     def extend(
-        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+        self,
+        held: Sequence[Held],
+        lease_for: float,
+        *,
+        late: bool = False,
+        now: datetime | None = None,
     ) -> Operation[list[Verdict]]:
-        """Make leases last `lease_for` seconds from now; token and version stay."""
+        """Make leases last `lease_for` seconds from now; token and version stay. `late`: also those
+        that have expired, if nobody has taken the jobs since."""
         ...
 
     def settle(

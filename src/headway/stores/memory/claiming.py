@@ -106,20 +106,29 @@ class Claiming(Table):
         )
 
     def extend(
-        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+        self,
+        held: Sequence[Held],
+        lease_for: float,
+        *,
+        late: bool = False,
+        now: datetime | None = None,
     ) -> Operation[list[Verdict]]:
         yield from ()
         check_lease_for(lease_for)
         now = moment(now)
         until = now + timedelta(seconds=lease_for)
-        return [self._extend_one(lease, until, now) for lease in held]
+        return [self._extend_one(lease, until, now, late=late) for lease in held]
 
-    def _extend_one(self, lease: Held, until: datetime, now: datetime) -> Verdict:
+    def _extend_one(
+        self, lease: Held, until: datetime, now: datetime, *, late: bool = False
+    ) -> Verdict:
         row = self._rows.get(lease.job_id)
         seen = None if row is None else self._seen(row)
         if row is None or seen is None:
             return Verdict.NOT_FOUND
         verdict = judge_lease(lease.token, seen.state, seen.token, seen.until, now)
+        if late and verdict is Verdict.EXPIRED and seen.token == lease.token:
+            verdict = Verdict.APPLIED
         if verdict is not Verdict.APPLIED:
             return verdict
         # A transaction that owns the row must not keep its holder from renewing the lease, or

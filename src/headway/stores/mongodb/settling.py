@@ -56,7 +56,12 @@ class Settling(Inserting):
     """The verbs `extend`, `settle` and `finish`."""
 
     def extend(
-        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+        self,
+        held: Sequence[Held],
+        lease_for: float,
+        *,
+        late: bool = False,
+        now: datetime | None = None,
     ) -> Operation[list[Verdict]]:
         check_lease_for(lease_for)
         if not held:
@@ -68,7 +73,9 @@ class Settling(Inserting):
         reply = yield self._update(
             [
                 {
-                    "q": holding({"$in": sorted(ids)}, token, now),
+                    "q": {"_id": {"$in": sorted(ids)}, "state": "running", "token": token}
+                    if late
+                    else holding({"$in": sorted(ids)}, token, now),
                     "u": [{"$set": {"until": until}}],
                     "multi": True,
                 }

@@ -236,7 +236,7 @@ class MongoStore(Moving, Forkable):
                     lambda: through_conflicts(attempt, LONGEST), is_transient
                 )
         except PyMongoError as error:
-            if id(tx) in self._guests and is_away(error):
+            if id(tx) in self._guests and (is_away(error) or is_conflict(error)):
                 raise self._explained(error) from error
             raise
 

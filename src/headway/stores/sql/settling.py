@@ -34,14 +34,19 @@ class Settling(Inserting):
     """The verbs `extend`, `settle` and `finish`."""
 
     def extend(
-        self, held: Sequence[Held], lease_for: float, *, now: datetime | None = None
+        self,
+        held: Sequence[Held],
+        lease_for: float,
+        *,
+        late: bool = False,
+        now: datetime | None = None,
     ) -> Operation[list[Verdict]]:
         check_lease_for(lease_for)
         if not held:
             return []
         rows = yield Statement(
             self._sql["extend"],
-            (self._dialect.now(now), lease_for),
+            (self._dialect.now(now), lease_for, late),
             sorted((one.job_id, one.token) for one in held),
             alone=True,
         )

@@ -32,7 +32,7 @@ from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sql.joining import Joining
 from headway.stores.sqlite.busy import begin_immediate, retry_while_busy, wait_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
-from headway.stores.sqlite.threads import ConnectionThread
+from headway.stores.sqlite.threads import ConnectionThread, in_own_thread
 from headway.stores.sqlite.turns import Turns
 
 P = ParamSpec("P")
@@ -190,7 +190,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
                     if connection in self._others:  # else it is our parent's, who goes on with it
                         connection.rollback()
                     raise
-                await asyncio.to_thread(retry_while_busy, connection.commit, self._busy_for)
+                await in_own_thread(lambda: retry_while_busy(connection.commit, self._busy_for))
         finally:
             if connection in self._others:
                 connection.close()

@@ -7,6 +7,7 @@ fails leaves nothing, and harms no other. Callers hear back after the commit, ne
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sqlite3
 import threading
@@ -162,6 +163,24 @@ class ConnectionThread:
                 connection.execute("rollback")
             raise
         return answers
+
+
+async def in_own_thread(work: Callable[[], None]) -> None:
+    """Run it in a thread that nobody else can use: those of the event loop may all be taken by
+    callers who wait for the very lock that this is to let go."""
+    done: Future[None] = Future()
+    done.set_running_or_notify_cancel()  # it cannot be stopped, whoever stops waiting for it
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, name="headway-sqlite-commit", daemon=True).start()
+    await asyncio.wrap_future(done)
 
 
 def _run_one(connection: sqlite3.Connection, make: Callable[[], Operation[T]]) -> T:

@@ -103,6 +103,29 @@ async def a_lease_that_ends_now_has_expired(store: Store) -> None:
 
 
 @case
+async def a_holder_that_is_late_gets_a_new_lease_if_nobody_has_the_job(store: Store) -> None:
+    job, other = await running(store), await running(store)
+    held = [Held(job.id, job.lease.token), Held(other.id, new_token())]
+    verdicts = await store.run(store.extend, held, LEASE, late=True, now=at(LEASE + 1))
+    assert verdicts == [Verdict.APPLIED, Verdict.EXPIRED]
+    assert await store.run(store.extend, held[:1], LEASE, now=at(2 * LEASE)) == [Verdict.APPLIED]
+
+
+@case
+async def who_is_late_gets_nothing_back_that_was_taken(store: Store) -> None:
+    job = await running(store)
+    await reap(store, now=at(LEASE))
+    held = [Held(job.id, job.lease.token)]
+    verdicts = await store.run(store.extend, held, LEASE, late=True, now=at(LEASE + 1))
+    assert verdicts == [Verdict.NOT_RUNNING]
+    await claim(store, job.queue, now=at(LEASE + 1))
+    before = await snapshot(store)
+    verdicts = await store.run(store.extend, held, LEASE, late=True, now=at(LEASE + 2))
+    assert verdicts == [Verdict.MISMATCH]
+    assert await snapshot(store) == before
+
+
+@case
 async def an_expired_lease_is_expired_whatever_the_token(store: Store) -> None:
     job = await running(store)
     held = [Held(job.id, new_token())]
