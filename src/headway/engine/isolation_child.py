@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.failure import Failure
@@ -32,6 +33,7 @@ from headway.engine.isolation_messages import (
     Message,
     Order,
     Outcome,
+    Raised,
     Rescheduled,
     Returned,
     decode_order,
@@ -52,7 +54,10 @@ from headway.ports.running import current_attempt
 def main(connection: socket.socket) -> None:
     _lead_a_group()
     _disregard_signals()
-    Child(connection).run()
+    child = Child(connection)
+    if os.name == "posix":
+        os.register_at_fork(after_in_child=child.in_fork)
+    child.run()
 
 
 class Child:
@@ -60,6 +65,7 @@ class Child:
         self._connection = connection
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self._forked = False
         self._logs = Forwarding(self._send)
         self._progress = Telling(self._send)
 
@@ -68,12 +74,20 @@ class Child:
         while True:
             order = self._orders.get()
             self._logs.install(order.log_level)
-            text = _dump(perform(order, self._progress.watch))
+            outcome = perform(order, self._progress.watch)
+            if self._forked:
+                _end_fork(outcome)
+            text = _dump(outcome)
             self._progress.watch(None)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
             self._send_text(text)
+
+    def in_fork(self) -> None:
+        """In a process that a handler has forked, which has no orders and answers none."""
+        self._forked = True
+        self._sending = threading.Lock()
 
     def _send(self, message: Message) -> None:
         self._send_text(encode(message))
@@ -165,6 +179,22 @@ def _end_with_group() -> None:
     if os.name == "posix":
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+def _end_fork(outcome: Outcome) -> NoReturn:
+    """A process that a handler has forked left the handler, as `sys.exit()` does. It ends here: an
+    answer of its own would be taken for its parent's, and its parent's for the next job's."""
+    code = int(isinstance(outcome, Raised))
+    if isinstance(outcome, Raised):
+        said = outcome.failure.message
+        if outcome.failure.type != "SystemExit":
+            sys.stderr.write(outcome.failure.traceback)
+        elif said.isdecimal() or said in ("", "None"):
+            code = int(said) & 0xFF if said.isdecimal() else 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 def _disregard_signals() -> None:
