@@ -211,3 +211,14 @@ def fork(how: str) -> int:
                 raise ValueError(how)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+@job(isolate=True, max_attempts=1, timeout=60)
+def log_from_forks(size: int) -> int:
+    forks = 3
+    for _ in range(forks):
+        if os.fork() == 0:
+            for _ in range(10):
+                logging.getLogger("forked").warning("x" * size)
+            os._exit(0)
+    return sum(os.wait()[1] for _ in range(forks))

@@ -392,3 +392,13 @@ async def test_what_a_handler_forks_does_not_answer_in_its_place(bench: Bench) -
     ids = await bench.start(*map(jobs.fork.request, codes))
     await bench.drain(concurrency=1)
     assert [(await bench.get(id)).output for id in ids] == [str(code) for code in codes.values()]
+
+
+async def test_long_logs_of_what_a_handler_forks_arrive_whole(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    (job_id,) = await bench.start(jobs.log_from_forks.request(300_000))
+    await bench.drain()
+    assert (await bench.get(job_id)).output == "0"
+    said = [record.getMessage() for record in caplog.records if record.name == "forked"]
+    assert said == ["x" * 300_000] * 30

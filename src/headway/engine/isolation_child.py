@@ -16,6 +16,7 @@ import queue
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from typing import NoReturn
@@ -50,6 +51,9 @@ from headway.engine.planning import plan_successor
 from headway.engine.settings import WorkQueue
 from headway.ports.running import current_attempt
 
+if sys.platform != "win32":
+    import fcntl
+
 
 def main(connection: socket.socket) -> None:
     _lead_a_group()
@@ -65,6 +69,7 @@ class Child:
         self._connection = connection
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self._turn = _Turn()
         self._forked = False
         self._logs = Forwarding(self._send)
         self._progress = Telling(self._send)
@@ -93,7 +98,7 @@ class Child:
         self._send_text(encode(message))
 
     def _send_text(self, text: bytes) -> None:
-        with self._sending:
+        with self._sending, self._turn:
             self._connection.sendall(framed(text))
 
     def _listen(self) -> None:
@@ -112,6 +117,22 @@ class Child:
                 raise EOFError
             text += part
         return bytes(text)
+
+
+class _Turn:
+    """One process at a time: those that a handler has forked log over the same connection. A file's
+    lock, for it is let go of when its holder dies."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+
+    def __enter__(self) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
 def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
