@@ -9,10 +9,8 @@ because objects that are thrown away close what they hold.
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - see where forks are registered
 import contextlib
 import importlib
-import logging  # noqa: F401 - the same
 import os
 import threading
 import weakref
@@ -75,9 +73,11 @@ def _keep_for_ever(thing: object) -> None:
 
 
 # What is registered last is called first. Executors and logging hold a lock of theirs from then on
-# until after the fork, so they are imported above: else those whom `before_fork` waits for, such as
+# until after the fork, so they are imported first: else those whom `before_fork` waits for, such as
 # a transaction that is to be committed in a thread, would wait for that lock.
 if hasattr(os, "register_at_fork"):
+    for name in ("concurrent.futures.thread", "logging"):
+        importlib.import_module(name)
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )
