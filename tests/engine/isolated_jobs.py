@@ -191,3 +191,34 @@ def says_how_far(job: Job, until: str) -> str:
     while not Path(until).exists():
         time.sleep(0.01)
     return "done"
+
+
+@job(isolate=True, max_attempts=1, timeout=20)
+def fork(how: str) -> int:
+    """The exit code of a process that leaves the handler in one way or another."""
+    child = os.fork()
+    if child == 0:
+        match how:
+            case "return":
+                return -1
+            case "exit":
+                sys.exit(0)
+            case "exit with 3":
+                sys.exit(3)
+            case "exit with words":
+                sys.exit("no")
+            case _:
+                raise ValueError(how)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@job(isolate=True, max_attempts=1, timeout=60)
+def log_from_forks(size: int) -> int:
+    forks = 3
+    for _ in range(forks):
+        if os.fork() == 0:
+            for _ in range(10):
+                logging.getLogger("forked").warning("x" * size)
+            os._exit(0)
+    return sum(os.wait()[1] for _ in range(forks))

@@ -385,3 +385,20 @@ async def test_a_worker_without_isolated_jobs_starts_no_process(bench: Bench) ->
     async with bench.working():
         await bench.event(JobCompleted, job_id=job_id)
         assert not [command for command in children() if "spawn_main" in command]
+
+
+async def test_what_a_handler_forks_does_not_answer_in_its_place(bench: Bench) -> None:
+    codes = {"return": 0, "exit": 0, "exit with 3": 3, "exit with words": 1, "raise": 1}
+    ids = await bench.start(*map(jobs.fork.request, codes))
+    await bench.drain(concurrency=1)
+    assert [(await bench.get(id)).output for id in ids] == [str(code) for code in codes.values()]
+
+
+async def test_long_logs_of_what_a_handler_forks_arrive_whole(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    (job_id,) = await bench.start(jobs.log_from_forks.request(300_000))
+    await bench.drain()
+    assert (await bench.get(job_id)).output == "0"
+    said = [record.getMessage() for record in caplog.records if record.name == "forked"]
+    assert said == ["x" * 300_000] * 30

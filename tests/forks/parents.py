@@ -20,6 +20,7 @@ import pytest
 from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
 
 CHILDREN = 3
+PATIENCE = 20.0
 
 
 def fork(work: Callable[[], object]) -> int:
@@ -249,6 +250,33 @@ def memory() -> None:
     reap(fork(child))
     start_some(1)
     app.sync.close()
+
+
+def waiting_for_threads() -> None:
+    """Whom a fork waits for may use an executor, as a transaction does that is committed."""
+    from headway.providers.forks import Forkable
+
+    class Waits(Forkable):
+        def before_fork(self) -> None:
+            used = threading.Thread(target=use, daemon=True)
+            used.start()
+            used.join(PATIENCE)
+            answered.append(not used.is_alive())
+
+        def in_child(self) -> None: ...
+
+    def use() -> None:
+        with ThreadPoolExecutor() as executor:
+            executor.submit(int).result()
+
+    answered: list[bool] = []
+    waits = Waits()
+    from concurrent.futures import ThreadPoolExecutor  # as late as asyncio does
+
+    use()
+    waits.watch_forks()
+    reap(fork(lambda: None))
+    assert answered == [True]
 
 
 if __name__ == "__main__":

@@ -69,3 +69,7 @@ def test_an_sqlite_file_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_copy_of_the_memory_store_is_refused(tmp_path: Path) -> None:
     run("memory", "memory://", tmp_path)
+
+
+def test_a_fork_waits_for_those_who_use_executors(tmp_path: Path) -> None:
+    run("waiting_for_threads", "memory://", tmp_path)

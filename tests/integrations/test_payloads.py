@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -285,6 +285,9 @@ ACCEPTED: dict[str, Any] = {
     "mapping": Mapping[uuid.UUID, int],
     "keys by enum": dict[Colour, float],
     "keys of two kinds": dict[str | None, int],
+    "keys of any kind": dict[object, Any],
+    "keys by what they can do": dict[Hashable, int],
+    "by what it can do": Sized,
     "raw": msgspec.Raw,
 }
 

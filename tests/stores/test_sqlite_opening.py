@@ -8,6 +8,7 @@ import os
 import sqlite3
 import stat
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
@@ -156,3 +157,73 @@ async def test_a_file_that_is_there_keeps_its_permissions(sqlite_path: Path) -> 
     async with Headway(f"sqlite:///{sqlite_path}") as app:
         await app.list()
         assert set(_modes(sqlite_path).values()) == {0o660}
+
+
+class Slow(SqliteStore):
+    """Opens connections when it is told to, and tells when one is closed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.connects = threading.Event()
+        self.may_connect = threading.Event()
+        self.closed = threading.Event()
+
+    def _connect(self) -> sqlite3.Connection:
+        self.connects.set()
+        self.may_connect.wait(60)
+        connection = super()._connect()
+        store = self
+
+        class Heard(sqlite3.Connection):
+            def close(self) -> None:
+                super().close()
+                store.closed.set()
+
+        connection.close()
+        return sqlite3.connect(self._path, factory=Heard, check_same_thread=False)
+
+
+async def test_a_transaction_that_is_cancelled_while_it_connects_leaves_no_connection(
+    sqlite_path: Path,
+) -> None:
+    store = await _slow(sqlite_path)
+
+    async def begin() -> None:
+        async with store.begin():
+            pass
+
+    beginning = asyncio.create_task(begin())
+    assert await asyncio.to_thread(store.connects.wait, 60)
+    beginning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beginning
+    store.may_connect.set()
+    assert await asyncio.to_thread(store.closed.wait, 60)
+    await store.close()
+
+
+async def test_no_transaction_connects_while_the_process_is_forked(sqlite_path: Path) -> None:
+    store = await _slow(sqlite_path)
+    store.may_connect.set()
+
+    async def begin() -> None:
+        async with store.begin():
+            pass
+
+    store.before_fork()
+    beginning = asyncio.create_task(begin())
+    assert not await asyncio.to_thread(store.connects.wait, 0.2)
+    store.after_fork()
+    await beginning
+    assert store.connects.is_set()
+    await store.close()
+
+
+async def _slow(path: Path) -> Slow:
+    store = Slow(path)
+    store.may_connect.set()
+    await store.migrate()
+    await store.open()
+    for event in (store.connects, store.may_connect, store.closed):
+        event.clear()
+    return store

@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from headway.web import Open, connections, serving
+from headway.web.gate import Gate
 from tests.web.shop import Shop
 
 pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
@@ -146,3 +148,25 @@ async def test_connections_are_bounded(
                 break
             await asyncio.sleep(0.02)
     assert answer.status_code == 200
+
+
+async def test_who_hangs_up_in_the_middle_of_a_body_leaves_no_line_in_the_log(
+    place: tuple[str, int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = asyncio.Event()
+    answer = Gate.__call__
+
+    async def heard(self: Gate, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await answer(self, scope, receive, send)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Gate, "__call__", heard)
+    _, writer = await asyncio.open_connection(*place)
+    writer.write(BODY + b"\r\n{")
+    await writer.drain()
+    await leave(writer)
+    async with asyncio.timeout(30):
+        await ended.wait()
+    assert [record for record in caplog.records if record.name == "headway.web"] == []

@@ -16,8 +16,10 @@ import queue
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from headway.domain.errors import ConfigurationError
 from headway.domain.failure import Failure
@@ -32,6 +34,7 @@ from headway.engine.isolation_messages import (
     Message,
     Order,
     Outcome,
+    Raised,
     Rescheduled,
     Returned,
     decode_order,
@@ -48,11 +51,17 @@ from headway.engine.planning import plan_successor
 from headway.engine.settings import WorkQueue
 from headway.ports.running import current_attempt
 
+if sys.platform != "win32":
+    import fcntl
+
 
 def main(connection: socket.socket) -> None:
     _lead_a_group()
     _disregard_signals()
-    Child(connection).run()
+    child = Child(connection)
+    if os.name == "posix":
+        os.register_at_fork(after_in_child=child.in_fork)
+    child.run()
 
 
 class Child:
@@ -60,6 +69,8 @@ class Child:
         self._connection = connection
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self._turn = _Turn()
+        self._forked = False
         self._logs = Forwarding(self._send)
         self._progress = Telling(self._send)
 
@@ -68,18 +79,26 @@ class Child:
         while True:
             order = self._orders.get()
             self._logs.install(order.log_level)
-            text = _dump(perform(order, self._progress.watch))
+            outcome = perform(order, self._progress.watch)
+            if self._forked:
+                _end_fork(outcome)
+            text = _dump(outcome)
             self._progress.watch(None)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
             self._send_text(text)
 
+    def in_fork(self) -> None:
+        """In a process that a handler has forked, which has no orders and answers none."""
+        self._forked = True
+        self._sending = threading.Lock()
+
     def _send(self, message: Message) -> None:
         self._send_text(encode(message))
 
     def _send_text(self, text: bytes) -> None:
-        with self._sending:
+        with self._sending, self._turn:
             self._connection.sendall(framed(text))
 
     def _listen(self) -> None:
@@ -98,6 +117,22 @@ class Child:
                 raise EOFError
             text += part
         return bytes(text)
+
+
+class _Turn:
+    """One process at a time: those that a handler has forked log over the same connection. A file's
+    lock, for it is let go of when its holder dies."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+
+    def __enter__(self) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
 def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
@@ -165,6 +200,22 @@ def _end_with_group() -> None:
     if os.name == "posix":
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+def _end_fork(outcome: Outcome) -> NoReturn:
+    """A process that a handler has forked left the handler, as `sys.exit()` does. It ends here: an
+    answer of its own would be taken for its parent's, and its parent's for the next job's."""
+    code = int(isinstance(outcome, Raised))
+    if isinstance(outcome, Raised):
+        said = outcome.failure.message
+        if outcome.failure.type != "SystemExit":
+            sys.stderr.write(outcome.failure.traceback)
+        elif said.isdecimal() or said in ("", "None"):
+            code = int(said) & 0xFF if said.isdecimal() else 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 def _disregard_signals() -> None:

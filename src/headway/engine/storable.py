@@ -23,13 +23,15 @@ _KEYS = (
     inspect.EnumType,
     inspect.LiteralType,
 )
+_VALUES = (dict, list, str, int, float, bool, type(None))
+"""What is read from JSON."""
 
 
 def check_storable(type_: Any) -> None:
     """Raise TypeError for a type that holds another one which has no form in JSON."""
     for part in _parts(inspect.type_info(type_), set()):
         match part:
-            case inspect.CustomType() if part.cls is object or is_model(part.cls):
+            case inspect.CustomType() if _holds(part.cls, _VALUES) or is_model(part.cls):
                 pass
             case inspect.CustomType():
                 raise TypeError(
@@ -39,7 +41,7 @@ def check_storable(type_: Any) -> None:
             case inspect.ExtType():
                 raise TypeError("msgspec's Ext has no form in JSON; use bytes")
             case inspect.DictType():
-                if not any(isinstance(key, _KEYS) for key in _members(part.key_type)):
+                if not any(map(_is_key, _members(part.key_type))):
                     raise TypeError(
                         "the keys of a dict in JSON are text; use str, int, an Enum or another "
                         "type that is written as text"
@@ -69,6 +71,22 @@ def _parts(info: inspect.Type, seen: set[int]) -> Iterator[inspect.Type]:
             inner: Any = each.type if isinstance(each, inspect.Field) else each
             if isinstance(inner, inspect.Type):
                 yield from _parts(inner, seen)
+
+
+def _is_key(info: inspect.Type) -> bool:
+    return isinstance(info, _KEYS) or (
+        isinstance(info, inspect.CustomType) and _holds(info.cls, (str,))
+    )
+
+
+def _holds(cls: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether it stands for one of these kinds as well, as `object` and `Hashable` do."""
+    if hasattr(cls, "__class_getitem__"):  # `Iterable[int]`, of which only `Iterable` is left here
+        return False
+    try:
+        return any(issubclass(kind, cls) for kind in kinds)
+    except TypeError:  # not a class, or a protocol that says nothing about classes
+        return False
 
 
 def _members(info: inspect.Type) -> tuple[inspect.Type, ...]:

@@ -72,7 +72,12 @@ def _keep_for_ever(thing: object) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+# What is registered last is called first. Executors and logging hold a lock of theirs from then on
+# until after the fork, so they are imported first: else those whom `before_fork` waits for, such as
+# a transaction that is to be committed in a thread, would wait for that lock.
 if hasattr(os, "register_at_fork"):
+    for name in ("concurrent.futures.thread", "logging"):
+        importlib.import_module(name)
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -131,6 +131,8 @@ class Gate:
         try:
             answer = await self._stopped(request) or self._inner
             await answer(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            pass  # nobody is left to be answered, and anybody can do it: no line in the log
         except Exception as error:
             if begun:
                 raise

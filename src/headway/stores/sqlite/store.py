@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -86,30 +87,47 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         self._reader: ConnectionThread | None = None
         self._others: set[sqlite3.Connection] = set()
         """Connections that do not belong to one of the threads."""
+        self._leaving: list[ConnectionThread] = []
+        """Threads that may still have to end what they do."""
         self._rests = True
         """No connection is open while the process is forked."""
+        self._forget_forks()
         self.watch_forks()
 
     # SQLite keeps in the process's memory which locks its connections hold. A child would believe
     # that it holds those of its parent, and read and write without any: no connection may be open.
 
+    def _forget_forks(self) -> None:
+        self._may_connect = threading.Condition()
+        self._forking = False
+        self._connecting = 0
+        """How many connections are about to be among the others."""
+
     def before_fork(self) -> None:
+        with self._may_connect:  # else one could be opened between this and the fork
+            self._forking = True
         resting = [thread.rest(WAIT_BEFORE_FORK) for thread in self._threads()]
-        self._rests = all(resting) and not self._others
+        self._rests = all(resting) and not self._connecting and not self._others
 
     def after_fork(self) -> None:
         for thread in self._threads():
             thread.go_on()
+        with self._may_connect:
+            self._forking = False
+            self._may_connect.notify_all()
 
     def in_child(self) -> None:
         self._turns = Turns()
         self._writer = self._reader = None
         self._others = set()
+        self._leaving = []
+        self._forget_forks()
         if not self._rests:
             _spoiled.add(os.path.realpath(self._path))
 
     def _threads(self) -> list[ConnectionThread]:
-        return [thread for thread in (self._writer, self._reader) if thread is not None]
+        known = (self._writer, self._reader, *self._leaving)
+        return [thread for thread in known if thread is not None]
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
@@ -123,10 +141,15 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             )
 
     async def close(self) -> None:
-        threads = self._threads()
+        threads = [thread for thread in (self._writer, self._reader) if thread is not None]
+        self._leaving += threads
         self._writer = self._reader = None
         for thread in threads:
-            await asyncio.to_thread(thread.close)
+            await asyncio.to_thread(self._end, thread)
+
+    def _end(self, thread: ConnectionThread) -> None:
+        thread.close()
+        self._leaving.remove(thread)
 
     async def migrate(self) -> list[str]:
         return await asyncio.to_thread(self._migrate)
@@ -179,7 +202,12 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         """A connection of its own that holds the write lock until the block is left."""
         if self._writer is None:
             raise StoreClosed(self.name)
-        connection = await asyncio.to_thread(self._connect_apart)
+        connecting = asyncio.get_running_loop().run_in_executor(None, self._connect_apart)
+        try:
+            connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            connecting.add_done_callback(self._put_away)  # the thread goes on, and opens it
+            raise
         try:
             # Waiting in threads would use them all up, and leave none for whoever is to commit.
             async with self._turns.awaited(self._busy_for):
@@ -192,9 +220,17 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
                     raise
                 await in_own_thread(lambda: retry_while_busy(connection.commit, self._busy_for))
         finally:
-            if connection in self._others:
-                connection.close()
-                self._others.discard(connection)
+            self._let_go(connection)
+
+    def _put_away(self, connecting: asyncio.Future[sqlite3.Connection]) -> None:
+        """A connection that nobody waits for any more."""
+        if not connecting.cancelled() and connecting.exception() is None:
+            self._let_go(connecting.result())
+
+    def _let_go(self, connection: sqlite3.Connection) -> None:
+        if connection in self._others:
+            connection.close()
+            self._others.discard(connection)
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:
@@ -207,9 +243,17 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             self._others.discard(connection)
 
     def _connect_apart(self) -> sqlite3.Connection:
-        connection = self._connect()
-        self._others.add(connection)
-        return connection
+        with self._may_connect:
+            while self._forking:
+                self._may_connect.wait()
+            self._connecting += 1
+        try:
+            connection = self._connect()
+            self._others.add(connection)
+            return connection
+        finally:
+            with self._may_connect:
+                self._connecting -= 1
 
     def _connect(self) -> sqlite3.Connection:
         if os.path.realpath(self._path) in _spoiled:

@@ -113,6 +113,7 @@ class ConnectionThread:
         finally:
             if connection is not None:
                 connection.close()
+            self._rested.set()  # for good
 
     def _turn(self) -> AbstractContextManager[None]:
         if self._turns is None:
