@@ -349,6 +349,9 @@ class Fetcher:
         """One that the store cannot answer for must not keep the others waiting: it is
         dead-lettered if the store answers for others, and given back if it does not."""
         errors = {each: await self._try_for_outputs([each]) for each in blocked}
+        for execution, error in errors.items():
+            if error is not None:  # it may have been in passing, and over by now
+                errors[execution] = await self._try_for_outputs([execution])
         answered = [each for each, error in errors.items() if error is None]
         answers = bool(answered) or await self._try_for_outputs([]) is None
         for execution, error in errors.items():
