@@ -200,7 +200,7 @@ async def test_a_handler_in_a_thread_that_ends_after_the_grace_time_is_completed
 async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_away(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.1)
     begun, go = threading.Event(), threading.Event()
 
     @bench.job
@@ -226,7 +226,7 @@ async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_awa
 async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.02)
+    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.02)
 
     class Away(LocalNotifier):
         tries = 0
@@ -349,8 +349,8 @@ class Refusing(MemoryStore):
 async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stopping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.2)
-    monkeypatch.setattr("headway.engine.worker.SHORTEST_WAIT", 0.1)
+    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.2)
+    monkeypatch.setattr("headway.engine.worker_run.SHORTEST_WAIT", 0.1)
     bench = Bench(Refusing())
     await bench.store.open()
 

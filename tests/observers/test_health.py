@@ -88,9 +88,9 @@ async def test_a_blocked_loop_makes_it_unready_and_then_dead(
     def look() -> None:
         seen.append(worker.health)
         with monkeypatch.context() as patch:
-            patch.setattr("headway.engine.worker.LATE", 0.0)
+            patch.setattr("headway.engine.worker_run.LATE", 0.0)
             seen.append(worker.health)
-            patch.setattr("headway.engine.worker.STUCK", 0.0)
+            patch.setattr("headway.engine.worker_run.STUCK", 0.0)
             seen.append(worker.health)
         over.set()
 

@@ -353,7 +353,7 @@ def assert_zero(telemetry: Telemetry) -> None:
 async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.1)
     office = Office("memory://", [telemetry.observer])
     go = asyncio.Event()
 
