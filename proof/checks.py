@@ -149,7 +149,11 @@ async def _run_suspects() -> str | None:
         for sequence in started:
             store._rows[sequence.id].losses = 2
         await app.start_many([healthy.request() for _ in range(3)])
-        await app.worker(concurrency=5).run(drain=True)
+        try:
+            async with asyncio.timeout(20):  # it takes 6 seconds
+                await app.worker(concurrency=5).run(drain=True)
+        except TimeoutError:
+            return "the worker does not end"
     if most > 1:
         return f"{most} suspects ran at once"
     if order[1] != "healthy":
