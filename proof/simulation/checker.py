@@ -54,6 +54,8 @@ class Act:
         self.names: list[str] = []
         self.order: ClaimOrder | None = None
         self.extended: dict[str, str] = {}
+        self.late = False
+        """The lease may have expired, if nobody took the job: its holder's transaction is over."""
         self.settled: dict[str, Settlement] = {}
         self.answers: dict[str, Verdict] = {}
         self.taken_in: set[str] = set()
@@ -101,6 +103,7 @@ class Checker:
         self,
         operation: Callable[..., Any],
         arguments: tuple[Any, ...],
+        options: dict[str, Any],
         tx: MemoryTransaction | None,
         answer: Any,
         changed: Changed,
@@ -112,6 +115,7 @@ class Checker:
             case "claim":
                 act.order = arguments[0]
             case "extend":
+                act.late = options.get("late", False)
                 self._extended(act, arguments[0], answer)
             case "settle":
                 act.note_settlements(arguments[0], answer.verdicts)
@@ -164,7 +168,8 @@ class Checker:
             known = self.before.get(lease.job_id)
             if known is None or known.token != lease.token:
                 raise Violation("a stale token changes nothing", f"{lease} was extended")
-            if known.until is None or (known.until <= now and lease.job_id not in act.taken_in):
+            expired = known.until is None or known.until <= now
+            if expired and lease.job_id not in act.taken_in and not act.late:
                 raise Violation("a stale token changes nothing", f"{lease} had expired")
             act.extended[lease.job_id] = lease.token
             act.taken_in.add(lease.job_id)
@@ -281,7 +286,7 @@ class Checker:
             order = act.order
             repeated = order is not None and order.again and order.token == old.token
             extended = act.extended.get(job_id) == old.token or repeated
-            _expect(extended and valid, "a stale token changes nothing", what)
+            _expect(extended and (valid or act.late), "a stale token changes nothing", what)
             return
         if new.state is JobState.CANCELLED and act.does("cancel"):
             self._ended(job_id, new)

@@ -33,6 +33,7 @@ class Watcher(Protocol):
         self,
         operation: Callable[..., Any],
         arguments: tuple[Any, ...],
+        options: dict[str, Any],
         tx: MemoryTransaction | None,
         answer: Any,
         changed: Changed,
@@ -99,4 +100,4 @@ class WatchedMemory(MemoryStore):
     ) -> None:
         if isinstance(start, partial):
             changed = self._changed()
-            self._watcher.operated(start.func, start.args, tx, answer, changed)
+            self._watcher.operated(start.func, start.args, start.keywords, tx, answer, changed)

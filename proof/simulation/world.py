@@ -128,11 +128,12 @@ class World:
         self,
         operation: Callable[..., Any],
         arguments: tuple[Any, ...],
+        options: dict[str, Any],
         tx: MemoryTransaction | None,
         answer: Any,
         changed: Changed,
     ) -> None:
-        self._watch(self.checker.operated, operation, arguments, tx, answer, changed)
+        self._watch(self.checker.operated, operation, arguments, options, tx, answer, changed)
 
     def committed(self, tx: MemoryTransaction, changed: Changed) -> None:
         self._watch(self.checker.committed, tx, changed)
