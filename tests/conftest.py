@@ -80,17 +80,34 @@ def pytest_terminal_summary(
             terminalreporter.line(f"  {test}")
 
 
+DROPPING = ("dropped_sockets", "mongo", "redis", "valkey", "nats", "asyncpg")
+"""Words by which tests are known whose drivers drop a socket, without closing it, when they give up
+connecting or are cancelled."""
+
+
+def may_drop_sockets(item: pytest.Item) -> bool:
+    names = (item.nodeid.lower(), *getattr(item, "fixturenames", ()))
+    if "stores/test_conformance" in item.nodeid:  # many tests, in which nobody gives up
+        return False
+    return any(word in name for word in DROPPING for name in names)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if "dropped_sockets" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+    if may_drop_sockets(item):
+        for what in ("<socket", "transport"):
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:unclosed {what}:ResourceWarning"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Such sockets are collected here, where that is no error, and not in some later test."""
+    if may_drop_sockets(item):
+        gc.collect()
 
 
 @pytest.fixture
-def dropped_sockets() -> Iterator[None]:
-    """For tests in which pymongo gives up connecting: it drops the socket then, without closing.
-    Such sockets are collected here, where that is no error, and not in some later test."""
-    yield
-    gc.collect()
+def dropped_sockets() -> None:
+    """For tests in which a driver gives up connecting, and that are not known by their names."""
 
 
 @pytest.fixture(scope="session")
