@@ -37,7 +37,7 @@ FENCES: list[tuple[Any, str, str]] = [
     (Tending._redrive_one, "if row.state is not JobState.FAILED", "if False"),
     (Tending._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
     (Tending.remove, "and last.state in TERMINAL", "and True"),
-    (Tending._is_free, "waiter.state in TERMINAL", "True"),
+    (Tending._is_free, "waiter.state is JobState.COMPLETED", "True"),
     (Settling._charge, "row.losses = 0", "pass"),
     (Settling._settle_one, "row.losses = 0", "pass"),
     (Settling._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
