@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import RawCursor
 
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.sql.files import load_statements
 

@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 from psycopg import RawCursor, sql
 
-from headway.domain.news import Topic
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 from headway.notifiers.postgres import channel_name
+from headway.ports.notifications import Topic
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.sql.files import load_statements
 

@@ -17,9 +17,9 @@ import psycopg
 from psycopg import RawCursor
 from psycopg.types.string import TextLoader
 
-from headway.engine.identity import new_id
+from headway.drivers.batches import with_literals
+from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
-from headway.providers.batches import with_literals
 from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.postgres.copying import COPY_FROM

@@ -19,9 +19,9 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from benchmarks.raw import PLAIN, TEXT, RawPostgres, insert_postgres
 from benchmarks.work import Work
-from headway.engine.identity import new_id
+from headway.drivers.batches import with_literals
+from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
-from headway.providers.batches import with_literals
 from headway.stores.postgres.connections import own_pool
 from headway.stores.sql.files import load_statements
 from tests.servers import PostgresServer

@@ -7,9 +7,9 @@ import tempfile
 import time
 
 from headway.domain.job import ClaimedJob
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
-from headway.engine.identity import new_token
+from headway.jobs.ids import new_token
 from headway.ports.store import Store
 from proof.places import Place, PostgresPlace, SqlitePlace
 from proof.trial import Trial

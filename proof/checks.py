@@ -12,11 +12,11 @@ from typing import ParamSpec, TypeVar
 import psycopg
 
 from headway import Headway, Job
-from headway.domain.errors import StoreError, StoreUnreachable
 from headway.domain.job import NewJob
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Settled, Settlement
-from headway.engine.identity import new_id, new_token
+from headway.errors import StoreError, StoreUnreachable
+from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.stores.postgres import PostgresStore

@@ -8,23 +8,24 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from headway.after_commit.effects import Teller
+from headway.client.client import Client
 from headway.domain import lifecycle
-from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
-from headway.engine import committer, heartbeat, lanes, runner
-from headway.engine.absence import Absence
-from headway.engine.client import Client
-from headway.engine.committer import Committer
-from headway.engine.consequences import Teller
-from headway.engine.fetcher import Fetcher
-from headway.engine.staging import Committed, Staging
+from headway.errors import StoreUnreachable
 from headway.ports.store import Inserted
 from headway.stores.memory import claiming, settling
 from headway.stores.memory.inserting import Inserting
 from headway.stores.postgres.lanes import Lanes
 from headway.stores.postgres.operations import PostgresOperations
+from headway.worker import committer, runner, slots
+from headway.worker.committer import Committer
+from headway.worker.fetcher import Fetcher
+from headway.worker.leases import heartbeat
+from headway.worker.leases.outage import Absence
+from headway.worker.transactions import Committed, Staging
 from proof.simulation import world
 
 
@@ -267,7 +268,7 @@ def reapers_that_do_not_wait() -> None:
 
 def suspects_at_any_time() -> None:
     never = property(lambda self: False, lambda self, _: None)
-    type.__setattr__(lanes.Lanes, "only_healthy", never)
+    type.__setattr__(slots.Lanes, "only_healthy", never)
 
 
 SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {

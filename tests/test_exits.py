@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway, JobState
-from headway.domain.news import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, News
 
 PATIENCE = 60.0
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from headway import LocalNotifier, NoNotifier
-from headway.domain.news import JobsScheduled, News, SequenceEnded
+from headway.ports.notifications import JobsScheduled, News, SequenceEnded
 
 NEWS = [SequenceEnded("a"), JobsScheduled("default", "charge", 3)]
 

@@ -15,9 +15,9 @@ import msgspec
 from headway.domain.failure import decode_failure
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.news import JobsScheduled, News, SequenceEnded
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
+from headway.ports.notifications import JobsScheduled, News, SequenceEnded
 from headway.stores.memory.row import Row
 from headway.stores.memory.transaction import MemoryTransaction
 from proof.simulation.memory import Changed

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from headway import After, Continuation, Job, Unrecoverable
-from headway.engine.codec import JsonCodec
-from headway.engine.decorators import JobDecorator, StepDecorator
-from headway.engine.registry import Registry
+from headway.jobs.codec import JsonCodec
+from headway.jobs.decorators import JobDecorator, StepDecorator
+from headway.jobs.registry import Registry
 from proof.simulation.loop import PROCESS
 from proof.simulation.world import World, current_world
 

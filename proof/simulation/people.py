@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from headway import After, Dedup, HeadwayError
-from headway.engine.client import Client
+from headway.client.client import Client
 from proof.simulation.jobs import chain, effect, joined, patient, plain, whole
 from proof.simulation.world import World
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
+from headway.after_commit.observers import Observers
+from headway.client.client import Client
 from headway.domain.job import TERMINAL, JobState
-from headway.engine.client import Client
-from headway.engine.execution import Execution
-from headway.engine.observing import Observers
-from headway.engine.settings import WorkerSettings
-from headway.engine.worker import Worker
+from headway.worker.attempt import Execution
+from headway.worker.settings import WorkerSettings
+from headway.worker.worker import Worker
 from proof.simulation import jobs, people
 from proof.simulation.checker import Violation
 from proof.simulation.loop import Deadlock, SimulatedProcess, VirtualLoop
@@ -277,7 +277,11 @@ def _on_virtual_time(world: World) -> Generator[None]:
                 replace(module, known, world.new_id)
         if name.startswith("headway.stores.memory.") and hasattr(module, "moment"):
             replace(module, "moment", moment)
-        if name in {"headway.engine.fetcher", "headway.engine.announcing", "headway.engine.worker"}:
+        if name in {
+            "headway.worker.fetcher",
+            "headway.after_commit.announcer",
+            "headway.worker.worker",
+        }:
             replace(module, "datetime", VirtualDatetime)
         if name == "headway.stores.memory.inserting":
             replace(module, "Row", WatchedRow)

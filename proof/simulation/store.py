@@ -11,9 +11,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headway.domain.errors import StoreUnreachable
-from headway.domain.news import EVERYTHING, Interest, News
 from headway.domain.retry import Backoff
+from headway.errors import StoreUnreachable
+from headway.ports.notifications import EVERYTHING, Interest, News
 from headway.ports.notifier import Attendant, Disposer, Listener, Reach
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus

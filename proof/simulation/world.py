@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.domain.errors import StoreUnreachable
-from headway.domain.news import News
-from headway.engine.pulse import Beats
+from headway.errors import StoreUnreachable
+from headway.ports.notifications import News
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.store import Store
 from headway.stores.memory.transaction import MemoryTransaction
+from headway.worker.leases.heartbeat_thread import Beats
 from proof.simulation.checker import Checker, Violation
 from proof.simulation.loop import PROCESS, SimulatedProcess, VirtualLoop
 from proof.simulation.memory import Changed, WatchedMemory

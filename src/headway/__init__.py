@@ -1,8 +1,19 @@
 """A job queue for Python that lives in your database."""
 
 from headway.app import Headway, SyncClient
+from headway.client.client import Client
+from headway.client.completion import BlockingCompletion, Completion
+from headway.client.sequence import BlockingSequence, Sequence
+from headway.client.sync import BlockingClient
 from headway.domain.dedup import Dedup
-from headway.domain.errors import (
+from headway.domain.failure import Failure
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.lease import Lease
+from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
+from headway.domain.request import Continuation, Request, SequenceReference, Step
+from headway.domain.retry import Backoff, Fixed, RetryPolicy
+from headway.domain.schedule import After, At
+from headway.errors import (
     ConfigurationError,
     DataRefused,
     DuplicateJob,
@@ -29,25 +40,14 @@ from headway.domain.errors import (
     WaitTimeout,
     WrongState,
 )
-from headway.domain.failure import Failure
-from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.lease import Lease
-from headway.domain.reading import JobCount, Page, QueueRecord, WorkerRecord
-from headway.domain.request import Continuation, Request, SequenceReference, Step
-from headway.domain.retry import Backoff, Fixed, RetryPolicy
-from headway.domain.schedule import After, At
-from headway.engine.blocking import BlockingClient
-from headway.engine.client import Client
-from headway.engine.codec import JsonCodec
-from headway.engine.completion import BlockingCompletion, Completion
-from headway.engine.context import Job
-from headway.engine.jobtype import JobType, StepType, declare
-from headway.engine.sequence import BlockingSequence, Sequence
-from headway.engine.settings import Retention, WorkerSettings, WorkQueue
-from headway.engine.worker import Worker
+from headway.jobs.codec import JsonCodec
+from headway.jobs.job import Job
+from headway.jobs.job_type import JobType, StepType, declare
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.observers.logs import LogObserver
+from headway.worker.settings import Retention, WorkerSettings, WorkQueue
+from headway.worker.worker import Worker
 
 __all__ = [
     "After",

@@ -14,36 +14,36 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
-from headway.domain.errors import ConfigurationError
+from headway.admin.actions import Operator
+from headway.admin.questions import Insights
+from headway.after_commit.observers import Observers
+from headway.client.client import Client
+from headway.client.sync import BlockingClient
 from headway.domain.names import check_parameters
 from headway.domain.request import Bs
-from headway.engine.blocking import BlockingClient
-from headway.engine.client import Client
-from headway.engine.clock import SystemClock
-from headway.engine.codec import JsonCodec
-from headway.engine.decorators import Implementation, JobDecorator, StepDecorator
-from headway.engine.handler import Handler
-from headway.engine.insights import Insights
-from headway.engine.jobtype import StepType
-from headway.engine.middleware import Middleware
-from headway.engine.observing import Observers
-from headway.engine.operating import Operator
-from headway.engine.portal import Portal
-from headway.engine.registry import Registry
-from headway.engine.settings import Retention, WorkerSettings, WorkQueue
-from headway.engine.staging import Transactions
-from headway.engine.worker import Worker
+from headway.errors import ConfigurationError
+from headway.jobs.codec import JsonCodec
+from headway.jobs.decorators import Implementation, JobDecorator, StepDecorator
+from headway.jobs.handler import Handler
+from headway.jobs.job_type import StepType
+from headway.jobs.registry import Registry
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
+from headway.ports.admin import Insight, Operating
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
-from headway.ports.insight import Insight, Operating
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.observer import Observer
 from headway.ports.provider import Provider
 from headway.ports.store import Store
-from headway.providers.cancels import Cancels
-from headway.providers.forks import Forkable
+from headway.runtime.cancellation import Cancels
+from headway.runtime.clock import SystemClock
+from headway.runtime.forks import Forkable
+from headway.runtime.loop_thread import Portal
+from headway.worker.middleware import Middleware
+from headway.worker.settings import Retention, WorkerSettings, WorkQueue
+from headway.worker.transactions import Transactions
+from headway.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,8 +15,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from headway.app import Headway
-from headway.domain.errors import ConfigurationError
-from headway.engine.settings import WorkerSettings
+from headway.errors import ConfigurationError
+from headway.worker.settings import WorkerSettings
 
 try:
     from starlette.requests import HTTPConnection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.cli.acting import COUNTED, many_jobs
-from headway.domain.insight import Counted
+from headway.domain.views import Counted
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.cli.filters import read_filter
-from headway.domain.filtering import parse_filter
+from headway.domain.filters import parse_filter
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import headway
 from headway import Client, HeadwayError, WorkerSettings
 from headway.domain.request import Options, RequestOptions
-from headway.engine.jobtype import TypeOptions
+from headway.jobs.job_type import TypeOptions
 from tests.docs.pages import ROOT
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()

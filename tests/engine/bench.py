@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 from headway.domain.events import Event
 from headway.domain.job import AttemptRecord, JobRecord, JobState, NewJob
 from headway.domain.retry import Fixed
-from headway.engine.codec import JsonCodec
-from headway.engine.decorators import JobDecorator
-from headway.engine.middleware import Middleware
-from headway.engine.planning import AnyStep, plan_start
-from headway.engine.registry import Registry
-from headway.engine.settings import WorkerSettings
-from headway.engine.worker import Worker
+from headway.jobs.codec import JsonCodec
+from headway.jobs.decorators import JobDecorator
+from headway.jobs.plan import AnyStep, plan_start
+from headway.jobs.registry import Registry
 from headway.ports.notifier import Notifier
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
+from headway.worker.middleware import Middleware
+from headway.worker.settings import WorkerSettings
+from headway.worker.worker import Worker
 
 PATIENCE = 60.0
 AT_ONCE = Fixed(0)

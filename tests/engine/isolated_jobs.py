@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.domain.dedup import Dedup
-from headway.domain.errors import Unrecoverable
 from headway.domain.request import Continuation, SequenceReference
 from headway.domain.schedule import After, At
-from headway.engine.codec import JsonCodec
-from headway.engine.context import Job
-from headway.engine.decorators import JobDecorator
-from headway.engine.registry import Registry
-from headway.ports.running import current_attempt
+from headway.errors import Unrecoverable
+from headway.jobs.codec import JsonCodec
+from headway.jobs.decorators import JobDecorator
+from headway.jobs.job import Job
+from headway.jobs.registry import Registry
+from headway.ports.attempt import current_attempt
 
 registry = Registry()
 job = JobDecorator(registry, JsonCodec())

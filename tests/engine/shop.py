@@ -9,11 +9,11 @@ from typing import Any
 
 from headway import Continuation, Headway, Job
 from headway.domain.events import Event
-from headway.domain.news import EVERYTHING, Interest, News
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import EVERYTHING, Interest, News
 from headway.ports.notifier import Disposer, Listener
 
 

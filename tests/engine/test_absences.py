@@ -14,10 +14,10 @@ import pytest
 from headway import Headway, Job
 from headway.domain.events import AttemptStarted, Event, LeaseLost
 from headway.domain.request import Request
-from headway.engine.settings import WorkerSettings
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
+from headway.worker.settings import WorkerSettings
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.slow

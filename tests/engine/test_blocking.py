@@ -27,10 +27,10 @@ from headway import (
 )
 from headway.domain.events import JobCreated, SequenceCreated
 from headway.domain.failure import encode_failure
-from headway.domain.news import JobsScheduled, OwnershipLost, SequenceEnded
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
+from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
 from tests.engine.shop import Receipt, Shop
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from headway import After, At, Backoff, Dedup, Fixed, Headway, Job
-from headway.domain.errors import InvalidOption
 from headway.domain.events import AttemptFailed
 from headway.domain.request import Options
 from headway.domain.times import LATEST, LONGEST
-from headway.engine.settings import Retention, WorkerSettings
+from headway.errors import InvalidOption
+from headway.worker.settings import Retention, WorkerSettings
 from tests.engine.bench import Bench
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))

@@ -41,8 +41,8 @@ from headway.domain.events import (
     SequenceCreated,
 )
 from headway.domain.failure import encode_failure
-from headway.domain.news import JobsScheduled, OwnershipLost, SequenceEnded
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
+from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
 from tests.engine.shop import Receipt, Shop
 
 BLOCKED, PENDING, RUNNING = JobState.BLOCKED, JobState.PENDING, JobState.RUNNING

@@ -14,8 +14,8 @@ import msgspec
 import pydantic
 import pytest
 
-from headway.domain.errors import ConfigurationError, InvalidOption, InvalidPayload
-from headway.engine.codec import JsonCodec
+from headway.errors import ConfigurationError, InvalidOption, InvalidPayload
+from headway.jobs.codec import JsonCodec
 
 
 class Colour(enum.Enum):

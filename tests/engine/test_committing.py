@@ -9,7 +9,6 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.errors import DataRefused, StoreError, StoreUnreachable
 from headway.domain.events import (
     AttemptFailed,
     JobCompleted,
@@ -20,6 +19,7 @@ from headway.domain.events import (
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.domain.settlement import Complete, Settled, Settlement
+from headway.errors import DataRefused, StoreError, StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from tests.engine.bench import Bench
@@ -119,7 +119,7 @@ async def test_an_outcome_the_store_cannot_take_is_set_apart_and_dead_lettered()
 async def test_an_outcome_that_cannot_be_stored_now_waits_and_harms_no_other(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr("headway.engine.trouble.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.runtime.backoff.LONGEST_PAUSE", 0.05)
     failures = 0
 
     def busy(settlements: Sequence[Settlement]) -> None:
@@ -151,7 +151,7 @@ async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Nothing renews the second lease either, so its outcome must not wait for the next try.
-    monkeypatch.setattr("headway.engine.trouble.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.runtime.backoff.LONGEST_PAUSE", 0.05)
     away = asyncio.Event()
 
     def fault(settlements: Sequence[Settlement]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headway.domain.job import JobState
-from headway.engine import execution
-from headway.engine.context import Job
-from headway.engine.execution import TIMEOUT, Execution
-from headway.ports.running import current_attempt
+from headway.jobs.job import Job
+from headway.ports.attempt import current_attempt
+from headway.worker import attempt
+from headway.worker.attempt import TIMEOUT, Execution
 from tests.engine.bench import Bench
 
 

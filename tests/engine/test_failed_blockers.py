@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway import Continuation, Headway, Job, JobNotFound, JobState
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 
 COMPLETED, FAILED, BLOCKED = JobState.COMPLETED, JobState.FAILED, JobState.BLOCKED
 

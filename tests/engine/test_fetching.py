@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.errors import StoreUnreachable
 from headway.domain.events import (
     AttemptStarted,
     JobCompleted,
@@ -22,17 +21,18 @@ from headway.domain.events import (
 )
 from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobState
-from headway.domain.news import EVERYTHING, Interest, JobsScheduled
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
 from headway.domain.retry import Fixed
-from headway.engine.committer import MOST_BEHIND
-from headway.engine.context import Job
-from headway.engine.lanes import MOST_AHEAD
-from headway.engine.settings import MAX_BATCH, WorkQueue
+from headway.errors import StoreUnreachable
+from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import EVERYTHING, Interest, JobsScheduled
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
+from headway.worker.committer import MOST_BEHIND
+from headway.worker.settings import MAX_BATCH, WorkQueue
+from headway.worker.slots import MOST_AHEAD
 from tests.engine.bench import PATIENCE, Bench
 
 P = ParamSpec("P")
@@ -291,7 +291,7 @@ async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
 @pytest.fixture
 def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker has looked, and does not look again unless there is a reason."""
-    monkeypatch.setattr("headway.engine.fetcher.SHORTEST_POLL", 3600.0)
+    monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", 3600.0)
 
 
 @pytest.mark.usefixtures("hours_between_looks")

@@ -6,23 +6,23 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from headway.after_commit.announcer import Announcer
+from headway.after_commit.observers import Observers
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
-from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState, NewJob
-from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
-from headway.domain.reading import ClaimOrder, PruneRule, QueueShare, WorkerRecord
+from headway.domain.queries import ClaimOrder, PruneRule, QueueShare, WorkerRecord
 from headway.domain.settlement import Complete
-from headway.engine.absence import Absence
-from headway.engine.announcing import Announcer
-from headway.engine.identity import new_id
-from headway.engine.maintenance import Maintenance
-from headway.engine.observing import Observers
-from headway.engine.reaper import Reaper
-from headway.engine.settings import Retention, WorkerSettings
+from headway.domain.views import AuditRecord
+from headway.jobs.ids import new_id
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
+from headway.worker.leases.outage import Absence
+from headway.worker.leases.reaper import Reaper
+from headway.worker.maintenance import Maintenance
+from headway.worker.settings import Retention, WorkerSettings
 from tests.engine.bench import Bench
 
 

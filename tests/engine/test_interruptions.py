@@ -11,8 +11,8 @@ import pytest
 
 from headway import Headway, Job, JobInterrupted, JobNotFound, JobState
 from headway.domain.events import AttemptFailed, Event, LeaseLost
-from headway.domain.reading import ClaimOrder, QueueShare
-from headway.engine.identity import new_token
+from headway.domain.queries import ClaimOrder, QueueShare
+from headway.jobs.ids import new_token
 
 PATIENCE = 60.0
 

@@ -16,7 +16,7 @@ import pytest
 from headway.domain.events import JobCompleted, JobDeadLettered, LeaseLost
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobState
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
 from tests.engine import isolated_jobs as jobs
 from tests.engine.bench import Bench, eventually
 
@@ -98,7 +98,7 @@ async def test_async_handlers_get_their_job_and_its_blockers(bench: Bench) -> No
     ("how", "type_", "message"),
     [
         ("raise", "KeyError", "'gone'"),
-        ("unrecoverable", "headway.domain.errors.Unrecoverable", "never"),
+        ("unrecoverable", "headway.errors.Unrecoverable", "never"),
         ("system exit", "SystemExit", "3"),
         ("exit", "ProcessDied", "the process that ran the job ended with exit code 7"),
         ("crash", "ProcessDied", "the process that ran the job was killed by SIGSEGV"),
@@ -222,11 +222,11 @@ async def test_there_are_no_transactions_in_children(bench: Bench) -> None:
 SCRIPT = """
     import asyncio, os, re, subprocess, sys, time
     from pathlib import Path
-    from headway.engine.codec import JsonCodec
-    from headway.engine.decorators import JobDecorator
-    from headway.engine.planning import plan_start
-    from headway.engine.registry import Registry
-    from headway.engine.worker import Worker
+    from headway.jobs.codec import JsonCodec
+    from headway.jobs.decorators import JobDecorator
+    from headway.jobs.plan import plan_start
+    from headway.jobs.registry import Registry
+    from headway.worker.worker import Worker
     from headway.stores.memory import MemoryStore
 
     registry = Registry()

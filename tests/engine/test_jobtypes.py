@@ -28,7 +28,7 @@ from headway import (
     declare,
 )
 from headway.domain.request import Options
-from headway.engine.handler import Handler, Mode
+from headway.jobs.handler import Handler, Mode
 
 
 @dataclass

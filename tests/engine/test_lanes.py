@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import Lease
-from headway.engine.execution import Execution
-from headway.engine.lanes import MOST_AHEAD, Lanes
-from headway.engine.settings import WorkQueue
+from headway.worker.attempt import Execution
+from headway.worker.settings import WorkQueue
+from headway.worker.slots import MOST_AHEAD, Lanes
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

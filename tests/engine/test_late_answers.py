@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headway import Headway, Job
-from headway.engine.heartbeat import Heartbeat
 from headway.stores.memory import MemoryStore
+from headway.worker.leases.heartbeat import Heartbeat
 
 
 class SlowAnswers(MemoryStore):

@@ -10,7 +10,6 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.errors import JobInterrupted, StoreUnreachable
 from headway.domain.events import (
     AttemptStarted,
     JobCompleted,
@@ -20,10 +19,11 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
-from headway.domain.news import OwnershipLost
-from headway.domain.reading import ClaimOrder, QueueShare
-from headway.engine.context import Job
+from headway.domain.queries import ClaimOrder, QueueShare
+from headway.errors import JobInterrupted, StoreUnreachable
+from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import OwnershipLost
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from tests.engine.bench import PATIENCE, Bench

@@ -14,12 +14,12 @@ import pytest
 
 from headway import Headway, Job, JobState
 from headway.domain.events import Event, JobReleased, WorkerTroubled
-from headway.engine.permits import Permits
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
+from headway.worker.permits import Permits
 
 PATIENCE = 60.0
 WAIT = 2.0

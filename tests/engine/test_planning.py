@@ -20,13 +20,13 @@ from headway import (
 )
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import Lease
-from headway.engine.execution import Execution
-from headway.engine.identity import new_id
-from headway.engine.lanes import Lane
-from headway.engine.planning import plan_start, plan_successor, with_stored_blockers
-from headway.engine.settings import WorkQueue
-from headway.ports.running import current_attempt
+from headway.jobs.ids import new_id
+from headway.jobs.plan import plan_start, plan_successor, with_stored_blockers
+from headway.ports.attempt import current_attempt
 from headway.ports.store import Inserted
+from headway.worker.attempt import Execution
+from headway.worker.settings import WorkQueue
+from headway.worker.slots import Lane
 
 app = Headway("memory://")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from headway import Headway, InvalidRequest, Job
-from headway.domain.errors import StoreUnreachable
 from headway.domain.events import WorkerRecovered, WorkerTroubled
-from headway.domain.insight import Progress
-from headway.domain.reading import ProgressReport
-from headway.engine import progressing
+from headway.domain.queries import ProgressReport
+from headway.domain.views import Progress
+from headway.errors import StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
+from headway.worker import progress
 from tests.engine import isolated_jobs
 from tests.engine.bench import Bench, eventually
 from tests.engine.shop import Shop

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway.domain.errors import InvalidName, InvalidOption
 from headway.domain.job import JobState
 from headway.domain.names import check_name
-from headway.engine.settings import Retention, WorkerSettings, WorkQueue, new_worker_id
+from headway.errors import InvalidName, InvalidOption
+from headway.worker.settings import Retention, WorkerSettings, WorkQueue, new_worker_id
 
 
 @pytest.mark.parametrize(

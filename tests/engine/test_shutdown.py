@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from headway.domain.errors import ConfigurationError, JobInterrupted, StoreClosed
 from headway.domain.events import (
     JobCompleted,
     JobReleased,
@@ -21,9 +20,10 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
-from headway.domain.news import EVERYTHING, Interest
-from headway.engine.context import Job
+from headway.errors import ConfigurationError, JobInterrupted, StoreClosed
+from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import EVERYTHING, Interest
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
@@ -200,7 +200,7 @@ async def test_a_handler_in_a_thread_that_ends_after_the_grace_time_is_completed
 async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_away(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.1)
     begun, go = threading.Event(), threading.Event()
 
     @bench.job
@@ -226,7 +226,7 @@ async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_awa
 async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.02)
+    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.02)
 
     class Away(LocalNotifier):
         tries = 0
@@ -349,8 +349,8 @@ class Refusing(MemoryStore):
 async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stopping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.2)
-    monkeypatch.setattr("headway.engine.worker_run.SHORTEST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.2)
+    monkeypatch.setattr("headway.worker.run.SHORTEST_WAIT", 0.1)
     bench = Bench(Refusing())
     await bench.store.open()
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from headway.domain.errors import ConfigurationError, InvalidRequest, JobInterrupted
 from headway.domain.events import JobCompleted, LeaseLost
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import Continuation
 from headway.domain.schedule import After
-from headway.engine.context import Job
+from headway.errors import ConfigurationError, InvalidRequest, JobInterrupted
+from headway.jobs.job import Job
 from headway.stores.memory import MemoryStore
 from tests.engine.bench import AT_ONCE, Bench
 

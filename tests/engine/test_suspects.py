@@ -6,8 +6,8 @@ import asyncio
 
 from headway import Headway, Job
 from headway.domain.events import Event, JobReleased
-from headway.engine.settings import WorkQueue
 from headway.stores.memory import MemoryStore
+from headway.worker.settings import WorkQueue
 
 
 class Counting:

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import time
 
-from headway.domain.errors import JobInterrupted
 from headway.domain.events import LeaseRenewed
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
-from headway.engine.context import Job
+from headway.errors import JobInterrupted
+from headway.jobs.job import Job
 from tests.engine.bench import AT_ONCE, Bench
 
 

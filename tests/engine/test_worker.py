@@ -11,7 +11,6 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from headway.domain.errors import ConfigurationError, Unrecoverable
 from headway.domain.events import (
     AttemptFailed,
     AttemptStarted,
@@ -21,16 +20,17 @@ from headway.domain.events import (
 )
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import ClaimedJob, JobState, NewJob
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
-from headway.engine.context import Job
-from headway.engine.identity import new_id
-from headway.engine.middleware import CallNext
-from headway.engine.worker import Worker
-from headway.ports.running import current_attempt
+from headway.errors import ConfigurationError, Unrecoverable
+from headway.jobs.ids import new_id
+from headway.jobs.job import Job
+from headway.ports.attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
+from headway.worker.middleware import CallNext
+from headway.worker.worker import Worker
 from tests.engine.bench import AT_ONCE, Bench, eventually, types_of
 
 

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from headway import Headway, JobState
-from headway.domain.errors import StoreUnreachable
 from headway.domain.job import NewJob
-from headway.engine.identity import new_id
-from headway.providers.reaching import connect_arguments
+from headway.drivers.postgres import connect_arguments
+from headway.errors import StoreUnreachable
+from headway.jobs.ids import new_id
 from headway.stores.postgres import PostgresStore
 from tests.servers import PostgresServer
 

@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 
-from headway.domain.errors import StoreUnreachable
+from headway.errors import StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
+from headway.errors import ConfigurationError, StoreClosed, StoreError
 
 CHILDREN = 3
 PATIENCE = 20.0
@@ -254,7 +254,7 @@ def memory() -> None:
 
 def waiting_for_threads() -> None:
     """Whom a fork waits for may use an executor, as a transaction does that is committed."""
-    from headway.providers.forks import Forkable
+    from headway.runtime.forks import Forkable
 
     class Waits(Forkable):
         def before_fork(self) -> None:

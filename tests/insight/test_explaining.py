@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from headway import After, Job
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.insight import Explanation, Reason
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.retry import Fixed
-from headway.engine.identity import new_id
+from headway.domain.views import Explanation, Reason
+from headway.jobs.ids import new_id
 from tests.engine.shop import Shop
 from tests.insight.test_insights import beat
 

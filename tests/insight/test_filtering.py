@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headway.domain.errors import InvalidOption
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.filtering import (
+from headway.domain.filters import (
     MAX_AGE,
     error_needles,
     input_needles,
@@ -22,7 +21,8 @@ from headway.domain.filtering import (
     render_filter,
 )
 from headway.domain.job import JobRecord, JobState
-from headway.domain.reading import ANY_AGE, Age, ArgumentFilter, JobFilter
+from headway.domain.queries import ANY_AGE, Age, ArgumentFilter, JobFilter
+from headway.errors import InvalidOption
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 OTHER_ID = "01890a5d-ac96-774b-bcce-b302099a8058"

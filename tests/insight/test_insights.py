@@ -8,12 +8,12 @@ import pytest
 
 from headway import After, Headway, InvalidOption, Job, JobNotFound
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import Counted, Link, Reason, ShownState
+from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
-from headway.domain.reading import JobFilter, ProgressReport, WorkerRecord
-from headway.engine.identity import new_id
-from headway.ports.insight import Insight
+from headway.domain.queries import JobFilter, ProgressReport, WorkerRecord
+from headway.domain.views import Counted, Link, Reason, ShownState
+from headway.jobs.ids import new_id
+from headway.ports.admin import Insight
 from tests.engine.shop import Shop
 
 ERROR = encode_failure(Failure("Declined", "order 7"))

@@ -14,11 +14,11 @@ import pytest
 from psycopg import sql
 
 from headway import Headway, JobState
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import Counted, JobAction, ShownState
-from headway.domain.reading import JobFilter
+from headway.domain.filters import parse_filter
+from headway.domain.queries import JobFilter
+from headway.domain.views import Counted, JobAction, ShownState
+from headway.drivers.batches import with_literals
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_literals
 from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS, AsyncRunner
 from headway.stores.sqlite import threads

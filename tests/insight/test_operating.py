@@ -18,13 +18,13 @@ from headway import (
 )
 from headway.domain.events import JobCancelled, JobCreated, JobRedriven, JobsDeleted
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import AuditRecord, Batch, JobAction
+from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
-from headway.domain.news import JobsScheduled, OwnershipLost, SequenceEnded
-from headway.domain.reading import ClaimOrder, JobFilter, QueueShare
-from headway.engine.identity import new_id, new_token
-from headway.ports.insight import Operating
+from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
+from headway.domain.views import AuditRecord, Batch, JobAction
+from headway.jobs.ids import new_id, new_token
+from headway.ports.admin import Operating
+from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
 from tests.engine.shop import Shop
 
 ERROR = encode_failure(Failure("Declined", "order 7"))

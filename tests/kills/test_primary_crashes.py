@@ -18,7 +18,7 @@ from typing import Any
 import pymongo
 import pytest
 
-from headway.domain.errors import StoreUnreachable
+from headway.errors import StoreUnreachable
 from tests.kills.test_kills import (
     LEASE,
     Completion,

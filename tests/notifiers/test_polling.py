@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from headway import Headway, LocalNotifier, NoNotifier, WorkerSettings
+from headway.client.polling import polling_saved
 from headway.domain.events import WorkerRecovered, WorkerTroubled
-from headway.domain.news import EVERYTHING, Interest
-from headway.engine.hearing import polling_saved
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier
+from headway.ports.notifications import EVERYTHING, Interest
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
@@ -63,7 +63,7 @@ def test_polling_slows_within_bounds() -> None:
 async def test_a_worker_looks_more_often_while_its_notifier_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.engine.fetcher.SHORTEST_POLL", 3600.0)
+    monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", 3600.0)
     store, notifier = Counting(), Moody()
     bench = Bench(store)
     bench.notifier = notifier

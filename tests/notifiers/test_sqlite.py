@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from headway.domain.news import JobsScheduled, SequenceEnded
 from headway.notifiers.sqlite import SqliteNotifier
+from headway.ports.notifications import JobsScheduled, SequenceEnded
 from headway.ports.notifier import Hearing
 from headway.testing.notifier_conformance.case import Heard, interest_in
 
 OTHER_PROCESS = """
 import asyncio, sys
-from headway.domain.news import SequenceEnded
+from headway.ports.notifications import SequenceEnded
 from headway.notifiers.sqlite import SqliteNotifier
 
 async def main():

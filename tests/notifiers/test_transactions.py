@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from headway import After, Headway
-from headway.domain.news import JobsScheduled, News, SequenceEnded, Topic
 from headway.notifiers.postgres import PostgresNotifier, channel_name
+from headway.ports.notifications import JobsScheduled, News, SequenceEnded, Topic
 from tests.engine.bench import eventually
 
 HOUR = 3600.0
@@ -47,7 +47,7 @@ class Shop:
 async def shop(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Shop]:
-    monkeypatch.setattr("headway.engine.fetcher.SHORTEST_POLL", HOUR)
+    monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", HOUR)
     shop = Shop(request.getfixturevalue("url"))
     async with shop.worker_app, shop.app:
         worker = shop.worker_app.worker(poll_every=HOUR, maintain_every=HOUR)

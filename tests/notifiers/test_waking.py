@@ -12,8 +12,8 @@ import pytest
 
 from headway import Headway, Job, WorkerSettings
 from headway.domain.job import ClaimedJob
-from headway.domain.news import JobsScheduled, News
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
+from headway.ports.notifications import JobsScheduled, News
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
@@ -28,7 +28,7 @@ all_that_hear = pytest.mark.parametrize("kind", HEARING, indirect=True)
 @pytest.fixture(autouse=True)
 def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker looks often at first, and ever more rarely; here, rarely from the start."""
-    monkeypatch.setattr("headway.engine.fetcher.SHORTEST_POLL", HOUR)
+    monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", HOUR)
 
 
 class Counting(MemoryStore):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.notifiers.outbox import MOST, Outbox
 from headway.notifiers.wire import LARGEST, decode, pack
+from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
 
 names = st.text("abcXYZ019_./:-", min_size=1, max_size=200)
 moments = st.datetimes(timezones=st.just(UTC)) | st.none()

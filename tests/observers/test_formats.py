@@ -117,7 +117,7 @@ def test_fields_that_a_record_has_stay_as_they_are() -> None:
 async def test_the_trace_id_is_the_producers_where_the_worker_does_not_trace(
     sinks: tuple[Sink, Sink],
 ) -> None:
-    from headway.engine.planning import plan_start
+    from headway.jobs.plan import plan_start
 
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     plan = plan_start([in_thread.request()])

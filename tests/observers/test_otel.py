@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from headway import Headway, InvalidOption, JobNotFound
 from headway.domain import events
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
 from headway.observers.budget import Budget
 from headway.observers.carrying import decode_carried
@@ -353,7 +353,7 @@ def assert_zero(telemetry: Telemetry) -> None:
 async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.worker_run.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.1)
     office = Office("memory://", [telemetry.observer])
     go = asyncio.Event()
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import RawCursor
 
+from headway.drivers.batches import array_literal, with_literals
 from headway.ports.statement import Statement
-from headway.providers.batches import array_literal, with_literals
 from tests.servers import PostgresServer
 
 STORABLE = st.characters(exclude_characters="\0", exclude_categories=("Cs",))

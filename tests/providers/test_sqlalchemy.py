@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from headway import ConfigurationError, Headway, Job
-from headway.domain.news import JobsScheduled, News
-from headway.engine.jobtype import JobType
+from headway.jobs.job_type import JobType
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import JobsScheduled, News
 from tests.providers.subjects import sqlalchemy_url, with_begin
 
 

@@ -18,9 +18,9 @@ from psycopg_pool import AsyncConnectionPool
 
 from headway import Headway, Job, JobState, Sequence
 from headway.domain.job import ClaimedJob
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
-from headway.engine.identity import new_token
+from headway.jobs.ids import new_token
 from headway.stores.sqlite.busy import wait_while_busy
 
 PAIRS = 2_000

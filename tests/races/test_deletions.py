@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from psycopg import IsolationLevel
 
-from headway.domain.errors import JobNotFound, SequencesNeeded
+from headway.admin import transfer
+from headway.client import changes
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.reading import JobFilter, PruneRule
-from headway.engine import changes, moving
-from headway.engine.identity import new_id
+from headway.domain.queries import JobFilter, PruneRule
+from headway.errors import JobNotFound, SequencesNeeded
+from headway.jobs.ids import new_id
 from headway.ports.statement import Operation
 from headway.stores.postgres import PostgresStore
 from tests.races.between import Others, interrupted
@@ -45,9 +46,9 @@ def pruning(store: PostgresStore, id: str) -> Operation[Any]:
 
 
 def departing(store: PostgresStore, id: str) -> Operation[Any]:
-    with suppress(moving._Unsettled):
-        jobs = yield from moving._gather(store, [id])
-        yield from moving._depart(store, new_id(), jobs)
+    with suppress(transfer._Unsettled):
+        jobs = yield from transfer._gather(store, [id])
+        yield from transfer._depart(store, new_id(), jobs)
 
 
 DELETIONS = (by_root, with_dependents, removing, pruning, departing)

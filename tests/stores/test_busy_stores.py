@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.domain.errors import DataRefused
 from headway.domain.events import AttemptFailed, JobCompleted, StoreFailed
 from headway.domain.job import JobState
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete
+from headway.errors import DataRefused
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
@@ -53,7 +53,7 @@ class Brief(SqliteStore):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.engine.trouble.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.runtime.backoff.LONGEST_PAUSE", 0.05)
 
 
 async def work_through(store: Store, trouble: Callable[[], Any], end: Callable[[], Any]) -> None:

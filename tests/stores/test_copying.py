@@ -9,7 +9,7 @@ import pytest
 
 from headway import After, Headway
 from headway.domain.job import NewJob
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 from headway.stores.postgres.copying import COPY_FROM, Copy
 from tests.servers import PostgresServer
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from headway.domain.errors import StoreUnreachable
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
+from headway.errors import StoreUnreachable
 from headway.stores.patience import Patience
 from headway.stores.postgres import PostgresStore
 from proof.proxy import Proxy

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row
 
-from headway.domain.errors import ConfigurationError
 from headway.domain.job import NewJob
-from headway.domain.reading import JobFilter
-from headway.engine.identity import new_id
+from headway.domain.queries import JobFilter
+from headway.errors import ConfigurationError
+from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore

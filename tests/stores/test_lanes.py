@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from headway.domain.job import ClaimedJob, NewJob
-from headway.domain.reading import ClaimOrder, QueueShare
+from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Release, Retry
-from headway.engine.identity import new_id, new_token
+from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.lanes import EVERYWHERE, LOOK_AROUND_EVERY, Lanes
 

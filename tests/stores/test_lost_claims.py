@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from headway import Headway
-from headway.domain.errors import StoreUnreachable
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.reading import ClaimOrder, JobFilter, QueueShare
-from headway.engine.identity import new_id, new_token
+from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
+from headway.errors import StoreUnreachable
+from headway.jobs.ids import new_id, new_token
 from headway.stores.patience import Patience
 from headway.stores.postgres import PostgresStore
 from proof.proxy import Proxy

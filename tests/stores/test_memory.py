@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
 from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete
+from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore, MemoryTransaction

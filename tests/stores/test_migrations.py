@@ -12,15 +12,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headway.domain.errors import (
+from headway.domain.job import NewJob
+from headway.errors import (
     ConfigurationError,
     InvalidName,
     SchemaMissing,
     SchemaOutdated,
     StoreUnreachable,
 )
-from headway.domain.job import NewJob
-from headway.engine.identity import new_id
+from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.sql.files import Migration

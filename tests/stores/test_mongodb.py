@@ -16,14 +16,14 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure
 
 from headway import Dedup, Headway
-from headway.domain.errors import ConfigurationError, SchemaMissing, StoreUnreachable
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
-from headway.domain.news import JobsScheduled, News
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
 from headway.domain.settlement import Complete, Fail, Retry
+from headway.errors import ConfigurationError, SchemaMissing, StoreUnreachable
 from headway.notifiers.mongodb import MongoNotifier
+from headway.ports.notifications import JobsScheduled, News
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.finding import SCAN
 from headway.stores.mongodb.surveying import READ_WHOLE

@@ -10,7 +10,7 @@ import pytest
 
 from headway import Headway, Job
 from headway.cli.benching.schema import own_schema
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.ports.notifier import Hearing
 from headway.stores.postgres import PostgresStore
 from headway.testing.conformance import CASES, Case

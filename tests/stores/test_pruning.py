@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from headway.domain.job import JobState, NewJob
-from headway.domain.reading import ClaimOrder, PruneRule, QueueShare
+from headway.domain.queries import ClaimOrder, PruneRule, QueueShare
 from headway.domain.settlement import Complete
-from headway.engine.identity import new_id, new_token
+from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, pruning
 from headway.stores.postgres.pruning import EVERYTHING, LOOK_AT_ALL_EVERY, Pruned
 from tests.stores.watch import Watch

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from headway.domain.job import NewJob
-from headway.domain.reading import ClaimOrder, QueueShare
-from headway.engine.identity import new_id, new_token
+from headway.domain.queries import ClaimOrder, QueueShare
+from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, reaping
 from headway.stores.postgres.reaping import EVERYTHING, SLACK, SLOW, Reaped
 from tests.stores.watch import Watch

@@ -10,7 +10,7 @@ import pymongo
 import pytest
 
 from headway import Headway
-from headway.domain.errors import StoreRefused, StoreUnreachable
+from headway.errors import StoreRefused, StoreUnreachable
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from tests.servers import PostgresServer

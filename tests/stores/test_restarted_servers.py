@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from headway.domain.job import NewJob
-from headway.domain.reading import ClaimOrder, QueueShare
-from headway.engine.identity import new_id, new_token
+from headway.domain.queries import ClaimOrder, QueueShare
+from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore

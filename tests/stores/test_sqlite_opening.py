@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
-from headway.domain.errors import StoreRefused
+from headway.errors import StoreRefused
 from headway.stores.sqlite import SqliteStore
 
 

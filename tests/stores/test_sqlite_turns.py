@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.domain.errors import StoreError
 from headway.domain.job import NewJob
-from headway.engine.identity import new_id
+from headway.errors import StoreError
+from headway.jobs.ids import new_id
 from headway.stores.sqlite import SqliteStore
 from headway.stores.sqlite.turns import Turns
 

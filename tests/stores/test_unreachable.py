@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from headway.domain.errors import StoreUnreachable
 from headway.domain.job import NewJob
-from headway.engine.identity import new_id
+from headway.errors import StoreUnreachable
+from headway.jobs.ids import new_id
 from headway.stores.postgres import PostgresStore
 from tests.servers import PostgresServer
 

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from headway import After, JobState
-from headway.domain.insight import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
-from headway.domain.reading import Page
-from headway.ports.insight import Insight, Operating
+from headway.domain.queries import Page
+from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
+from headway.ports.admin import Insight, Operating
 from headway.web import Open, serving
 from headway.web.api import OPERATIONS
 from tests.web.conftest import TOKEN

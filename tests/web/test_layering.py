@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headway.domain.insight import GraphEdge, GraphNode, Link, SequenceGraph, ShownState
+from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph, ShownState
 from headway.web.drawing import HEIGHT, WIDTH, draw
 from headway.web.layering import arrange
 

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import httpx
 
 from headway import After, WrongState
-from headway.domain.insight import JobAction, ShownState
 from headway.domain.job import JobState
 from headway.domain.lifecycle import ALLOWED, offered_actions
+from headway.domain.views import JobAction, ShownState
 from tests.web.shop import Shop
 
 EACH = len(JobAction) + 1

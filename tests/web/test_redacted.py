@@ -12,8 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import JobAction
+from headway.domain.filters import parse_filter
+from headway.domain.views import JobAction
 from headway.web.redaction import Redaction
 from tests.web.shop import Shop
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from markupsafe import Markup
 
-from headway.domain.insight import Counted
+from headway.domain.views import Counted
 from headway.web import showing
 from headway.web.redaction import HIDDEN, Redaction
 

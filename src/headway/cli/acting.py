@@ -14,8 +14,8 @@ from headway.cli.harmless import harmless
 from headway.cli.output import counted_as, print_json, say, tell
 from headway.cli.place import Place, visit
 from headway.cli.target import Remote
-from headway.domain.insight import Batch, Counted, JobAction
-from headway.domain.reading import MAX_PAGE, JobFilter
+from headway.domain.queries import MAX_PAGE, JobFilter
+from headway.domain.views import Batch, Counted, JobAction
 
 DONE = {
     JobAction.RETRY: "retried",

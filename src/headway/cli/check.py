@@ -10,7 +10,7 @@ from headway.cli.output import Column, json_option, print_json, print_table, say
 from headway.cli.place import Place, visit
 from headway.cli.results import CheckReport
 from headway.cli.target import app_argument
-from headway.domain.insight import Misfit
+from headway.domain.views import Misfit
 
 COLUMNS = (
     Column("JOB"),

@@ -15,8 +15,8 @@ from headway.cli.durations import spoken
 from headway.cli.output import Column, json_option, print_json, print_table
 from headway.cli.results import Setting
 from headway.cli.target import Named, Remote, named_argument
-from headway.domain.errors import ConfigurationError
-from headway.engine.settings import Retention, WorkerSettings
+from headway.errors import ConfigurationError
+from headway.worker.settings import Retention, WorkerSettings
 
 COLUMNS = (Column("SETTING"), Column("VALUE", shrinks=True), Column("FROM", shrinks=True))
 IN_SECONDS = frozenset(

@@ -10,6 +10,7 @@ from typing import cast
 
 import click
 
+from headway.admin.transfer import Moved, Mover
 from headway.app import Headway
 from headway.cli.acting import ask
 from headway.cli.failing import clean_errors
@@ -17,9 +18,8 @@ from headway.cli.output import counted_as, json_option, print_json, say, tell, w
 from headway.cli.results import Copied
 from headway.cli.running import run_loop
 from headway.cli.target import Named
-from headway.engine.moving import Moved, Mover
-from headway.engine.trouble import in_short, is_transient
-from headway.ports.moving import MovingStore
+from headway.ports.transfer import MovingStore
+from headway.runtime.backoff import in_short, is_transient
 
 PAUSE = 0.5
 """Seconds between passes that found nothing to move."""

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from headway.cli.harmless import harmless
-from headway.domain.errors import (
+from headway.errors import (
     HeadwayError,
     InvalidRequest,
     JobNotFound,

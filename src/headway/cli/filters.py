@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import ShownState
-from headway.domain.reading import JobFilter
+from headway.domain.filters import parse_filter
+from headway.domain.queries import JobFilter
+from headway.domain.views import ShownState
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,9 +13,9 @@ from headway.cli.place import Place, visit
 from headway.cli.showing import moment_now, note_on, print_job, shown_state
 from headway.cli.tailing import tail_jobs
 from headway.cli.target import Remote, place_option
-from headway.domain.insight import JobAction, JobDetail
 from headway.domain.job import JobRecord
-from headway.domain.reading import MAX_PAGE, JobFilter, Page
+from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.views import JobAction, JobDetail
 
 COLUMNS = (
     Column("ID"),

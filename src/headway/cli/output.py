@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from headway.cli.harmless import LONGEST, cut, harmless, harmless_json, width
-from headway.domain.insight import Counted
+from headway.domain.views import Counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 

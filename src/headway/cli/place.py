@@ -15,7 +15,7 @@ from headway.cli.failing import clean_errors
 from headway.cli.remote import RemoteClient
 from headway.cli.running import run_loop
 from headway.cli.target import Remote
-from headway.ports.insight import Insight, Operating
+from headway.ports.admin import Insight, Operating
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from headway.cli.place import Place, visit
 from headway.cli.results import Paused
 from headway.cli.running import run_worker
 from headway.cli.target import Remote, app_option, place_argument, place_option
-from headway.domain.errors import InvalidRequest
-from headway.domain.insight import Counted, QueueSummary, ShownState
-from headway.engine.settings import WorkQueue
+from headway.domain.views import Counted, QueueSummary, ShownState
+from headway.errors import InvalidRequest
+from headway.worker.settings import WorkQueue
 
 STATES = (
     ShownState.PENDING,

@@ -14,9 +14,10 @@ import click
 import msgspec
 
 from headway.cli.failing import Exit, Failed
-from headway.domain.errors import InvalidOption, JobNotFound
-from headway.domain.filtering import render_filter
-from headway.domain.insight import (
+from headway.domain.filters import render_filter
+from headway.domain.names import check_id
+from headway.domain.queries import JobFilter, Page
+from headway.domain.views import (
     AuditPage,
     Batch,
     Checked,
@@ -32,8 +33,7 @@ from headway.domain.insight import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.domain.names import check_id
-from headway.domain.reading import JobFilter, Page
+from headway.errors import InvalidOption, JobNotFound
 
 T = TypeVar("T")
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.insight import (
+from headway.domain.job import JobRecord
+from headway.domain.queries import Page
+from headway.domain.views import (
     Batch,
     Explanation,
     JobDetail,
@@ -21,8 +23,6 @@ from headway.domain.insight import (
     ShownState,
     WorkerSummary,
 )
-from headway.domain.job import JobRecord
-from headway.domain.reading import Page
 from headway.ports.store import MigrationStatus
 
 

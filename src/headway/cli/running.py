@@ -18,11 +18,11 @@ from headway.cli.failing import clean_errors
 from headway.cli.logs import set_up_logs
 from headway.cli.parent import when_orphaned
 from headway.cli.serving import metrics_page, parse_address, serving
-from headway.domain.errors import ConfigurationError, InvalidOption
-from headway.engine.runner import HANDLER_THREAD
-from headway.engine.settings import Retention, WorkQueue
-from headway.engine.worker import Worker
+from headway.errors import ConfigurationError, InvalidOption
 from headway.observers.logs import LogObserver
+from headway.worker.runner import HANDLER_THREAD
+from headway.worker.settings import Retention, WorkQueue
+from headway.worker.worker import Worker
 
 _log = logging.getLogger("headway")
 

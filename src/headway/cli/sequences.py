@@ -20,8 +20,8 @@ from headway.cli.results import SequenceShown
 from headway.cli.showing import moment_now, note_on, shown_state
 from headway.cli.target import Remote, place_option
 from headway.cli.tree import print_tree
-from headway.domain.insight import SequenceGraph, SequencePage, SequenceView
-from headway.domain.reading import MAX_GRAPH, MAX_PAGE, JobFilter
+from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
+from headway.domain.views import SequenceGraph, SequencePage, SequenceView
 
 COLUMNS = (
     Column("ID"),

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import click
 
 from headway.app import Headway
-from headway.engine.worker import Worker
 from headway.observers.endpoint import Endpoint
+from headway.worker.worker import Worker
 
 PROCESS = "HEADWAY_PROCESS"
 """Set for each of several worker processes: its number, from 1."""

@@ -10,8 +10,8 @@ import msgspec
 from headway.cli.durations import ago, spoken
 from headway.cli.harmless import harmless
 from headway.cli.output import counted_as, in_colour, print_fields, tell
-from headway.domain.insight import BlockerView, Explanation, JobDetail, ShownState
 from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.views import BlockerView, Explanation, JobDetail, ShownState
 
 INDENT = "  "
 

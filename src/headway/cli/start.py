@@ -18,10 +18,10 @@ from headway.cli.place import Place, visit
 from headway.cli.results import Started
 from headway.cli.showing import moment_now, shown_state
 from headway.cli.target import Remote, place_option
-from headway.domain.errors import WaitError, WaitTimeout
-from headway.domain.insight import ShownState
 from headway.domain.job import JobRecord, JobState
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
+from headway.domain.views import ShownState
+from headway.errors import WaitError, WaitTimeout
 
 LOOK_EVERY = 0.5
 """Seconds between looks at a job behind a server."""

@@ -10,7 +10,7 @@ from headway.cli.output import counted, json_option, print_fields, print_json, t
 from headway.cli.place import Place, visit
 from headway.cli.showing import print_reasons
 from headway.cli.target import Remote, place_argument, place_option
-from headway.domain.insight import Explanation, Overview, Percentiles
+from headway.domain.views import Explanation, Overview, Percentiles
 
 
 @click.command()

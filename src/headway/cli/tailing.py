@@ -23,7 +23,7 @@ from headway.cli.place import Place, visit
 from headway.cli.showing import moment_now, note_on, shown_state
 from headway.cli.target import Remote
 from headway.domain.job import JobRecord, JobState
-from headway.domain.reading import MAX_PAGE, Age, JobFilter
+from headway.domain.queries import MAX_PAGE, Age, JobFilter
 
 AT_ONCE = 200
 """The newest and the running jobs that a look sees."""

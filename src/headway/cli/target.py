@@ -22,7 +22,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.failing import Exit, Failed
-from headway.domain.errors import HeadwayError
+from headway.errors import HeadwayError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ import click
 
 from headway.cli.harmless import harmless
 from headway.cli.output import in_colour
-from headway.domain.insight import GraphNode, Link, SequenceGraph
+from headway.domain.views import GraphNode, Link, SequenceGraph
 
 WORDS = {Link.STARTED: "started", Link.BLOCKS: "waits for"}
 

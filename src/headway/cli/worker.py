@@ -12,9 +12,9 @@ from headway.cli.durations import duration
 from headway.cli.running import run_worker
 from headway.cli.supervising import supervise
 from headway.cli.target import app_argument
-from headway.domain.errors import InvalidRequest
 from headway.domain.job import JobState
-from headway.engine.settings import Retention, WorkQueue
+from headway.errors import InvalidRequest
+from headway.worker.settings import Retention, WorkQueue
 
 
 @click.command()

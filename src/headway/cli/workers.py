@@ -10,7 +10,7 @@ from headway.cli.output import Column, json_option, print_json, print_table, say
 from headway.cli.place import Place, visit
 from headway.cli.showing import moment_now
 from headway.cli.target import Remote, place_argument
-from headway.domain.insight import WorkerSummary
+from headway.domain.views import WorkerSummary
 
 COLUMNS = (
     Column("WORKER", shrinks=True),

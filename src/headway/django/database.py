@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connections
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 
 def vendor(using: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules, import_string
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 BACKEND = "headway.django.tasks.HeadwayBackend"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from django.db import connections
 from django.db.transaction import atomic
 
-from headway.domain.errors import ConfigurationError, SchemaMissing
+from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.statement import Operation
 
 P = ParamSpec("P")

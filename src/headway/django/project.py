@@ -15,18 +15,18 @@ from django.apps import apps
 from django.conf import settings
 from django.db import close_old_connections, connections
 
+from headway.after_commit.effects import Consequences
 from headway.app import Headway, Opening, SyncClient
+from headway.client.completion import BlockingCompletion
+from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
 from headway.django.framework import queue_names
-from headway.domain.errors import ConfigurationError
-from headway.domain.news import News
 from headway.domain.request import SequenceReference
-from headway.engine.completion import BlockingCompletion
-from headway.engine.consequences import Consequences
-from headway.engine.handler import Handler, Mode
-from headway.engine.targets import AnyType, Target
+from headway.errors import ConfigurationError
+from headway.jobs.handler import Handler, Mode
 from headway.notifiers.none import NoNotifier
 from headway.notifiers.urls import notifier_from_url
+from headway.ports.notifications import News
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
 

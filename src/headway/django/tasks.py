@@ -15,12 +15,12 @@ from django.utils.module_loading import import_string
 
 from headway.django import app
 from headway.django.framework import framework, named_by_tasks
-from headway.domain.errors import HeadwayError, InvalidRequest
 from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.schedule import At
-from headway.engine.context import Job
-from headway.engine.failing import describe
+from headway.errors import HeadwayError, InvalidRequest
+from headway.jobs.job import Job
+from headway.worker.tracebacks import describe
 
 if TYPE_CHECKING:
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from headway.domain.errors import InvalidOption
 from headway.domain.names import check_key
 from headway.domain.times import check_seconds
+from headway.errors import InvalidOption
 
 
 class Dedup(msgspec.Struct, frozen=True):

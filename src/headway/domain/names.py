@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from headway.domain.errors import ConfigurationError, InvalidName
+from headway.errors import ConfigurationError, InvalidName
 
 MAX_NAME = 200
 MAX_KEY = 500

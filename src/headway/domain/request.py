@@ -10,11 +10,11 @@ from uuid import UUID
 import msgspec
 
 from headway.domain.dedup import Dedup
-from headway.domain.errors import InvalidOption
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
 from headway.domain.names import check_id, check_name
 from headway.domain.schedule import NOW, After, At
 from headway.domain.times import check_seconds
+from headway.errors import InvalidOption
 
 if TYPE_CHECKING:
     # So that `Job` alone means a job without blockers. Checkers know defaults before Python does.

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from headway.domain.errors import InvalidOption
 from headway.domain.times import check_moment, check_seconds
+from headway.errors import InvalidOption
 
 
 class At(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
-from headway.domain.errors import InvalidOption
+from headway.errors import InvalidOption
 
 LONGEST: Final = 36_525 * 86_400.0
 """Seconds in a hundred years."""

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from headway.domain.news import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Attendant, Hearing, Listener
 
 _log = logging.getLogger("headway")

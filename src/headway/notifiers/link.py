@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.domain.news import Topic
 from headway.notifiers.wire import Message
+from headway.ports.notifications import Topic
 
 
 @dataclass(frozen=True, slots=True)

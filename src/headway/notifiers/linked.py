@@ -17,16 +17,23 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from random import random
 from typing import Any
 
-from headway.domain.errors import NotifierClosed
-from headway.domain.news import EVERYTHING, Interest, JobsScheduled, News, SequenceEnded, Topic
+from headway.errors import NotifierClosed
 from headway.notifiers.hub import Hub, Subscriber
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.outbox import Outbox
 from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
+from headway.ports.notifications import (
+    EVERYTHING,
+    Interest,
+    JobsScheduled,
+    News,
+    SequenceEnded,
+    Topic,
+)
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
-from headway.providers.cancels import Cancels
-from headway.providers.forks import Forkable
+from headway.runtime.cancellation import Cancels
+from headway.runtime.forks import Forkable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between tries to connect. Not longer: while a publisher's link is down and its listeners'

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headway.domain.errors import NotifierClosed
-from headway.domain.news import EVERYTHING, Interest, News, SequenceEnded
+from headway.errors import NotifierClosed
 from headway.notifiers.hub import Hub, Subscriber
+from headway.ports.notifications import EVERYTHING, Interest, News, SequenceEnded
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation
-from headway.providers.forks import Forkable
+from headway.runtime.forks import Forkable
 
 
 class LocalNotifier(Forkable):

@@ -17,14 +17,14 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.collection import AsyncCollection
 
 from headway.domain.names import check_identifier
-from headway.domain.news import News, Topic
+from headway.drivers.mongodb import Command, Document, describe
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
+from headway.ports.notifications import News, Topic
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation
-from headway.providers.cancels import Cancels
-from headway.providers.mongodb import Command, Document, describe
+from headway.runtime.cancellation import Cancels
 
 NEWS_LIVE = 60
 """Seconds after which what has been heard is deleted."""

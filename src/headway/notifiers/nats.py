@@ -15,11 +15,11 @@ from nats.js.api import StorageType
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 
-from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.prefix import split_prefix
 from headway.notifiers.wire import Message
+from headway.ports.notifications import Topic
 
 HINTS_LIVE = 60.0
 """Seconds for which a budget is kept; who comes later may look."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headway.domain.errors import NotifierClosed
-from headway.domain.news import EVERYTHING, Interest, News
+from headway.errors import NotifierClosed
+from headway.ports.notifications import EVERYTHING, Interest, News
 from headway.ports.notifier import Attendant, Disposer, Listener, Reach
 from headway.ports.statement import Operation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
 
 MOST = 10_000
 """Pieces of news of a kind that are kept while nothing can be sent; who misses more looks."""

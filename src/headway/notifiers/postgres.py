@@ -14,16 +14,16 @@ from typing import Any
 from psycopg import AsyncConnection, Notify, OperationalError, sql
 from psycopg.rows import TupleRow
 
-from headway.domain.errors import ConfigurationError
 from headway.domain.names import check_identifier
-from headway.domain.news import JobsScheduled, News, Topic
+from headway.drivers.batches import array_literal
+from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, describe, is_pooled
+from headway.errors import ConfigurationError
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message, pack
+from headway.ports.notifications import JobsScheduled, News, Topic
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation, Statement
-from headway.providers.batches import array_literal
-from headway.providers.reaching import WHO_ANSWERS, connect_arguments, describe, is_pooled
 
 LONGEST_CHANNEL = 63
 

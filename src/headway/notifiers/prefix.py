@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
-from headway.domain.errors import ConfigurationError
 from headway.domain.names import check_parameters
+from headway.errors import ConfigurationError
 
 
 def split_prefix(url: str, known: Iterable[str] = ()) -> tuple[str, str]:

@@ -11,11 +11,11 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.prefix import split_prefix
 from headway.notifiers.wire import Message
+from headway.ports.notifications import Topic
 
 PARAMETERS = (
     "client_name", "db", "health_check_interval", "password", "protocol", "socket_connect_timeout",

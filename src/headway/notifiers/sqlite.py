@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.domain.news import Topic
 from headway.notifiers.link import Ears, Link
 from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.wire import Message
+from headway.ports.notifications import Topic
 from headway.ports.notifier import Reach
 
 LOOK_EVERY = 0.1

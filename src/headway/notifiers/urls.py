@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.ports.notifier import Notifier

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.domain.news import JobsScheduled, News, OwnershipLost, SequenceEnded, Topic
+from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded, Topic
 
 T = TypeVar("T")
 

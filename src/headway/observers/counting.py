@@ -13,7 +13,7 @@ import msgspec
 
 from headway.domain import events
 from headway.domain.events import Event
-from headway.providers.forks import Forkable
+from headway.runtime.forks import Forkable
 
 Labels = tuple[str, ...]
 Measure = Callable[[str, float, str, str, str | None], None]

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from headway.domain.health import Health
-from headway.providers.forks import Forkable
+from headway.runtime.forks import Forkable
 
 MAX_CONNECTIONS = 32
 ASKED_WITHIN = 10.0

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from headway.observers.carrying import decode_carried
-from headway.ports.running import current_attempt
+from headway.ports.attempt import current_attempt
 
 FIELDS = ("job_id", "job_type", "queue", "sequence_id", "attempt", "worker", "trace_id")
 """What is known of a line that a handler logs; all None outside of handlers."""

@@ -38,10 +38,10 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from headway.domain.errors import InvalidOption
 from headway.domain.events import Event
 from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, NewJob
+from headway.errors import InvalidOption
 from headway.observers.budget import Budget
 from headway.observers.carrying import Carried, decode_carried, encode_carried
 from headway.observers.counting import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting

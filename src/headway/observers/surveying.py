@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 import msgspec
 
 from headway.domain.job import JobState
-from headway.domain.reading import EndedCount, Tally, WorkerRecord
+from headway.domain.queries import EndedCount, Tally, WorkerRecord
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations, Store
-from headway.providers.forks import Forkable
+from headway.runtime.forks import Forkable
 
 FRESH_FOR = 5.0
 """Seconds for which an answer is given again, however often one asks."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from headway.domain.news import EVERYTHING, Interest, News
+from headway.ports.notifications import EVERYTHING, Interest, News
 from headway.ports.statement import Operation
 
 Listener = Callable[[News], None]

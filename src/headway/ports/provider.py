@@ -23,7 +23,7 @@ class AsyncProvider(Protocol):
 
     async def execute(self, tx: Any, statement: Statement) -> Sequence[Row]:
         """Run one statement; its rows, or none. Lists among its parameters are arrays on
-        PostgreSQL (`headway.providers.batches`) and JSON on SQLite, where a batch without rows
+        PostgreSQL (`headway.drivers.batches`) and JSON on SQLite, where a batch without rows
         answers with one: how many rows it changed."""
         ...
 

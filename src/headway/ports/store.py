@@ -31,10 +31,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from headway.domain.insight import AuditPage, AuditRecord, Counted, Progress
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Held, Verdict
-from headway.domain.reading import (
+from headway.domain.queries import (
     ClaimOrder,
     EndedCount,
     EndedJob,
@@ -49,6 +48,7 @@ from headway.domain.reading import (
     WorkerRecord,
 )
 from headway.domain.settlement import Freed, Settled, Settlement
+from headway.domain.views import AuditPage, AuditRecord, Counted, Progress
 from headway.ports.statement import Operation
 
 P = ParamSpec("P")
@@ -157,7 +157,7 @@ class Operations(Protocol):
 
         Bounded: for a filter that no index serves a store looks at so many jobs and no more, and
         the page comes back short, even empty, with the cursor to go on from. Conditions on text
-        (`arguments`, `errors`) are `headway.domain.filtering.matches_text`'s to judge.
+        (`arguments`, `errors`) are `headway.domain.filters.matches_text`'s to judge.
         """
         ...
 

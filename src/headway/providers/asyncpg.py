@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headway.domain.errors import ConfigurationError
+from headway.drivers.batches import with_columns
+from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_columns
 
 
 class Asyncpg:

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from headway.domain.errors import ConfigurationError
+from headway.drivers.batches import with_literals
+from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_literals
 from headway.providers.placeholders import by_number, percent_doubled, pyformat
 from headway.providers.sqlite3 import parameters
 

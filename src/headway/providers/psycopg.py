@@ -9,9 +9,9 @@ from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from headway.domain.errors import ConfigurationError
+from headway.drivers.batches import with_literals
+from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_literals
 
 
 class PsycopgAsync:

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from headway.domain.errors import ConfigurationError
+from headway.drivers.batches import with_columns, with_literals
+from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_columns, with_literals
 from headway.providers.placeholders import by_number, pyformat
 from headway.providers.sqlalchemy_commits import call_after_commit
 from headway.providers.sqlite3 import BEGIN, must_begin, parameters

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 
 BEGIN = "begin immediate"

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.domain.errors import InvalidOption
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
 from headway.domain.retry import Backoff
+from headway.errors import InvalidOption
 from headway.ports.statement import Operation
-from headway.providers.cancels import Cancels
+from headway.runtime.cancellation import Cancels
 
 T = TypeVar("T")
 

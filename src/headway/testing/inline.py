@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from headway.domain.news import JobsScheduled, News
 from headway.notifiers.local import LocalNotifier
+from headway.ports.notifications import JobsScheduled, News
 
 
 class InlineNotifier(LocalNotifier):

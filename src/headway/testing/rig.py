@@ -9,25 +9,25 @@ from typing import Any, Self, cast
 
 import msgspec
 
+from headway.after_commit.announcer import Announcer
+from headway.after_commit.observers import Observers
 from headway.app import Headway
 from headway.domain.job import JobRecord
-from headway.domain.news import News
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
 from headway.domain.request import Step
-from headway.engine.absence import Absence
-from headway.engine.announcing import Announcer
-from headway.engine.context import Job
-from headway.engine.jobtype import StepType
-from headway.engine.middleware import CallNext
-from headway.engine.observing import Observers
-from headway.engine.portal import Portal
-from headway.engine.reaper import Reaper
-from headway.engine.settings import WorkerSettings
-from headway.engine.staging import Transactions
+from headway.jobs.job import Job
+from headway.jobs.job_type import StepType
+from headway.ports.notifications import News
 from headway.ports.store import Store
+from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
 from headway.testing.inline import InlineNotifier
 from headway.testing.mortal import MortalStore, Point
+from headway.worker.leases.outage import Absence
+from headway.worker.leases.reaper import Reaper
+from headway.worker.middleware import CallNext
+from headway.worker.settings import WorkerSettings
+from headway.worker.transactions import Transactions
 
 AnyStep = Step[Any, *tuple[Any, ...]]
 AnyType = StepType[..., Any, *tuple[Any, ...]]

@@ -4,7 +4,7 @@
 the extra `headway[web]`.
 """
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 try:
     from headway.web.auth import Auth, Open, Password, Token, Trust

@@ -1,4 +1,4 @@
-"""The admin API: every question of `headway.ports.insight.Insight` and every lever of `Operating`,
+"""The admin API: every question of `headway.ports.admin.Insight` and every lever of `Operating`,
 as JSON under `/api/v1`.
 
     GET   /api/v1/overview?minutes=          Overview
@@ -22,7 +22,7 @@ as JSON under `/api/v1`.
     POST  /api/v1/queues/resume              {queue} -> QueueChanged
     GET   /api/v1/openapi.json               the description of all this, OpenAPI 3.1
 
-`q` is a filter as `headway.domain.filtering` reads it. `Authorization: Bearer TOKEN` or HTTP basic
+`q` is a filter as `headway.domain.filters` reads it. `Authorization: Bearer TOKEN` or HTTP basic
 authentication; bodies are `Content-Type: application/json`. Values are encoded as msgspec does it.
 Whatever goes wrong answers `{"error": {"code": ..., "message": ...}}`; the code is the name of the
 error in snake case: JobNotFound is 404 `job_not_found`, InvalidOption 400 `invalid_option`.
@@ -40,8 +40,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.filtering import MAX_FILTER, parse_filter
-from headway.domain.insight import (
+from headway.domain.filters import MAX_FILTER, parse_filter
+from headway.domain.names import MAX_KEY, MAX_NAME, check_name
+from headway.domain.queries import MAX_COUNTED, MAX_GRAPH, MAX_MINUTES, MAX_PAGE, Page
+from headway.domain.request import MAX_PRIORITY
+from headway.domain.views import (
     AuditPage,
     Batch,
     Checked,
@@ -57,9 +60,6 @@ from headway.domain.insight import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.domain.names import MAX_KEY, MAX_NAME, check_name
-from headway.domain.reading import MAX_COUNTED, MAX_GRAPH, MAX_MINUTES, MAX_PAGE, Page
-from headway.domain.request import MAX_PRIORITY
 from headway.web.bodies import read_json
 from headway.web.desk import Desk, desk_of
 from headway.web.problems import Refused

@@ -19,7 +19,7 @@ from typing import assert_never
 
 from starlette.requests import HTTPConnection
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 MIN_TOKEN = 16
 MIN_PASSWORD = 8

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from headway.app import Headway
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.web.api import PREFIX, routes
 from headway.web.assets import serve_asset
 from headway.web.auth import Auth, Open, session_key

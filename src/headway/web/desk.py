@@ -8,8 +8,8 @@ from typing import cast
 from starlette.requests import Request
 
 from headway.app import Headway
-from headway.domain.insight import Overview
-from headway.ports.insight import Operating
+from headway.domain.views import Overview
+from headway.ports.admin import Operating
 from headway.web.gate import Doorkeeper
 from headway.web.guarded import GuardedInsight
 from headway.web.live import Broadcast

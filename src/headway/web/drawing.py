@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.domain.insight import GraphNode, Link, SequenceGraph
+from headway.domain.views import GraphNode, Link, SequenceGraph
 from headway.web.layering import arrange
 
 WIDTH, HEIGHT = 184, 50

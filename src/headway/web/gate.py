@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.web.auth import (
     Auth,
     Open,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.domain.insight import (
+from headway.domain.queries import JobFilter, Page
+from headway.domain.views import (
     BY_FILTER,
     AuditPage,
     AuditRecord,
@@ -21,8 +22,7 @@ from headway.domain.insight import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.domain.reading import JobFilter, Page
-from headway.ports.insight import Insight
+from headway.ports.admin import Insight
 from headway.web.problems import Refused
 from headway.web.redaction import Redaction
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.exceptions import HTTPException
 
-from headway.domain.errors import (
+from headway.errors import (
     HeadwayError,
     InvalidRequest,
     JobNotFound,

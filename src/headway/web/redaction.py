@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import msgspec
 
-from headway.domain.errors import ConfigurationError, InvalidOption
-from headway.domain.filtering import parse_filter, render_filter
+from headway.domain.filters import parse_filter, render_filter
 from headway.domain.job import JobRecord
-from headway.domain.reading import ArgumentFilter
+from headway.domain.queries import ArgumentFilter
+from headway.errors import ConfigurationError, InvalidOption
 
 ALWAYS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "authorization",

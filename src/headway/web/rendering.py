@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from headway.domain.insight import ShownState
+from headway.domain.views import ShownState
 from headway.web import showing
 from headway.web.assets import asset_path
 from headway.web.auth import Password, Token

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import msgspec
 from starlette.requests import Request
 
-from headway.domain.errors import InvalidRequest
-from headway.domain.filtering import parse_filter, render_filter
-from headway.domain.insight import ShownState
+from headway.domain.filters import parse_filter, render_filter
 from headway.domain.job import JobState
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
+from headway.domain.views import ShownState
+from headway.errors import InvalidRequest
 from headway.web.desk import desk_of
 from headway.web.problems import Refused, problem_of
 

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from headway.app import Headway
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.web.auth import Auth, Open
 from headway.web.connections import Connection
 from headway.web.dashboard import end_streams, make_dashboard

@@ -9,8 +9,8 @@ import msgspec
 from markupsafe import Markup
 
 from headway.domain.failure import Failure, decode_failure
-from headway.domain.insight import Counted, ShownState
 from headway.domain.job import JobRecord, JobState
+from headway.domain.views import Counted, ShownState
 
 LONGEST_TEXT = 20_000
 """Characters of one value that a page holds; the API gives all of them."""

@@ -16,8 +16,8 @@ from headway.cli.benching.place import Place, app_at
 from headway.cli.benching.processes import worker_processes
 from headway.cli.benching.work import TEXT, Work
 from headway.cli.benching.worker import CONCURRENCY
-from headway.domain.errors import HeadwayError
 from headway.domain.job import JobState
+from headway.errors import HeadwayError
 
 SECONDS = 3.0
 GAP = 0.02

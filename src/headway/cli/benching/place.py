@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, unquote
 
 from headway.app import Headway
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -124,7 +124,7 @@ class PostgresPlace:
     def _connect(self) -> Connection[TupleRow]:
         import psycopg  # noqa: PLC0415 - an extra
 
-        from headway.providers.reaching import connect_arguments  # noqa: PLC0415 - needs it
+        from headway.drivers.postgres import connect_arguments  # noqa: PLC0415 - needs it
 
         return psycopg.connect(self.dsn, autocommit=True, **connect_arguments(self.dsn))
 

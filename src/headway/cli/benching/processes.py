@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from headway.cli.benching.place import Place
 from headway.cli.benching.worker import worker_environment
-from headway.domain.errors import HeadwayError
+from headway.errors import HeadwayError
 
 READY_WITHIN = 60.0
 STOP_WITHIN = 30.0

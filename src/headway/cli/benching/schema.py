@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier, Literal
 
-from headway.domain.errors import ConfigurationError
-from headway.providers.reaching import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.errors import ConfigurationError
 
 MARK = "made by `headway bench`, which drops it: keep nothing here"
 

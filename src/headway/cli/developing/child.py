@@ -20,7 +20,7 @@ from headway.cli.output import counted_as, say
 from headway.cli.parent import when_orphaned
 from headway.cli.running import run_loop
 from headway.cli.target import Named
-from headway.domain.errors import ConfigurationError
+from headway.errors import ConfigurationError
 
 GRACE = 2.0
 """Seconds that running jobs get when files change; whoever waits for a reload waits for them."""

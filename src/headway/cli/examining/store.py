@@ -12,10 +12,10 @@ from headway.cli.examining.postgres import examine_postgres
 from headway.cli.examining.sqlite import examine_sqlite
 from headway.cli.output import counted_as
 from headway.cli.results import Finding
-from headway.domain.errors import HeadwayError
-from headway.domain.insight import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
-from headway.ports.insight import Insight
-from headway.ports.moving import MovingStore
+from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
+from headway.errors import HeadwayError
+from headway.ports.admin import Insight
+from headway.ports.transfer import MovingStore
 
 SKEW = 1.0
 """Seconds by which two clocks may differ."""

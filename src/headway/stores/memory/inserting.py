@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from headway.domain.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.domain.job import TERMINAL, JobState, NewJob
 from headway.domain.schedule import NOW, due
+from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
 from headway.stores.memory.row import Row

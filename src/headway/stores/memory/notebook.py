@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from headway.domain.insight import AuditPage, AuditRecord, Progress
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
-from headway.domain.reading import ProgressReport, QueueRecord
+from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
 from headway.stores.memory.reading import CURSOR, before_cursor
 from headway.stores.memory.rollcall import RollCall

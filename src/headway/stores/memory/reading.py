@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
 
-from headway.domain.errors import InvalidOption
-from headway.domain.filtering import matches
-from headway.domain.insight import Counted
+from headway.domain.filters import matches
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.reading import (
+from headway.domain.queries import (
     MAX_PAGE,
     EndedCount,
     EndedJob,
@@ -22,6 +20,8 @@ from headway.domain.reading import (
     Tally,
     group_failures,
 )
+from headway.domain.views import Counted
+from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.stores.memory.row import Row, record
 from headway.stores.memory.table import Table, moment

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.domain.reading import QueueRecord, WorkerRecord
+from headway.domain.queries import QueueRecord, WorkerRecord
 from headway.ports.statement import Operation
 from headway.stores.memory.claiming import Claiming
 from headway.stores.memory.table import moment

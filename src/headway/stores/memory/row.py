@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.domain.insight import Progress
 from headway.domain.job import AttemptRecord, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
+from headway.domain.views import Progress
 
 if TYPE_CHECKING:
     from headway.stores.memory.lanes import Entry

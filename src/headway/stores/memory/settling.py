@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from headway.domain.errors import JobNotFound, WrongState
 from headway.domain.job import TERMINAL, AttemptRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge
@@ -21,6 +20,7 @@ from headway.domain.settlement import (
     Settled,
     Settlement,
 )
+from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
 from headway.stores.memory.inserting import Inserting
 from headway.stores.memory.row import Row

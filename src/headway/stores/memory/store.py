@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from headway.domain.errors import ConfigurationError, StoreClosed, StoreError
+from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.notebook import Notebook

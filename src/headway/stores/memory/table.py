@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from headway.domain.errors import StoreClosed, StoreError
 from headway.domain.job import JobState
+from headway.errors import StoreClosed, StoreError
 from headway.ports.statement import Operation
-from headway.providers.forks import Forkable
+from headway.runtime.forks import Forkable
 from headway.stores.memory.lanes import Lanes
 from headway.stores.memory.row import Row, restore, root_id
 from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
-from headway.domain.errors import StoreError
+from headway.errors import StoreError
 from headway.stores.memory.row import Row
 
 

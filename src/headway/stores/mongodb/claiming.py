@@ -21,9 +21,9 @@ from operator import itemgetter
 
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import check_lease_for
-from headway.domain.reading import ClaimOrder
+from headway.domain.queries import ClaimOrder
+from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
-from headway.providers.mongodb import Command, Document, Try, WhichTry
 from headway.stores.mongodb.documents import ORDER, literal, micros, present, to_claimed
 from headway.stores.mongodb.surveying import Surveying
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
-from headway.domain.reading import WorkerRecord
-from headway.providers.mongodb import Document
+from headway.domain.queries import WorkerRecord
+from headway.drivers.mongodb import Document
 
 NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
 """The server's clock, as an expression; it knows milliseconds."""

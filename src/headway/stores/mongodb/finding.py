@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from headway.domain.errors import InvalidName, InvalidOption
-from headway.domain.filtering import error_needles, has_text, input_needles, matches_text
-from headway.domain.insight import Counted
+from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
 from headway.domain.names import check_id
-from headway.domain.reading import MAX_PAGE, Age, JobFilter, Page
+from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page
+from headway.domain.views import Counted
+from headway.drivers.mongodb import Document
+from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
-from headway.providers.mongodb import Document
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
 from headway.stores.mongodb.reading import Reading
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.domain.job import TERMINAL, JobState, NewJob
 from headway.domain.schedule import due
+from headway.drivers.mongodb import Command, Document
+from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
-from headway.providers.mongodb import Command, Document
 from headway.stores.mongodb.claiming import Claiming
 from headway.stores.mongodb.documents import (
     OPEN,

@@ -8,9 +8,9 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.reading import PruneRule, WorkerRecord
+from headway.domain.queries import PruneRule, WorkerRecord
+from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
-from headway.providers.mongodb import Command, Document, Try, WhichTry
 from headway.stores.mongodb.documents import (
     NOT_COMPLETED,
     OPEN,

@@ -10,7 +10,7 @@ import msgspec
 from pymongo import IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 
-from headway.providers.mongodb import Document
+from headway.drivers.mongodb import Document
 from headway.stores.mongodb.documents import NOW, Collections, moment
 
 KEYS_LIVE = 3_600

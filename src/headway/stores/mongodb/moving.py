@@ -7,11 +7,11 @@ from datetime import datetime
 
 import msgspec
 
-from headway.domain.errors import DuplicateJob
 from headway.domain.job import AttemptRecord, JobState
-from headway.domain.moving import Departure, PackedJob
+from headway.domain.transfer import Departure, PackedJob
+from headway.drivers.mongodb import Command, Document
+from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
-from headway.providers.mongodb import Command, Document
 from headway.stores.mongodb.documents import (
     in_parts,
     literal,

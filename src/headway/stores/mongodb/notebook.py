@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.insight import AuditPage, AuditRecord, Progress
-from headway.domain.reading import ProgressReport, QueueRecord
+from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.views import AuditPage, AuditRecord, Progress
+from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.providers.mongodb import Command, Document
 from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
 from headway.stores.mongodb.finding import check_page
 from headway.stores.mongodb.managing import Managing

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from headway.domain.job import AttemptRecord, JobRecord
-from headway.domain.reading import QueueRecord, WorkerRecord
+from headway.domain.queries import QueueRecord, WorkerRecord
+from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.providers.mongodb import Command, Document
 from headway.stores.mongodb.documents import (
     Collections,
     maybe_moment,

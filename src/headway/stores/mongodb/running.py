@@ -33,9 +33,7 @@ from pymongo.synchronous.client_session import ClientSession
 from pymongo.synchronous.database import Database
 
 from headway.domain.retry import Backoff
-from headway.ports.statement import Operation
-from headway.providers.cancels import Cancels
-from headway.providers.mongodb import (
+from headway.drivers.mongodb import (
     Command,
     Document,
     Tries,
@@ -43,6 +41,8 @@ from headway.providers.mongodb import (
     run_command,
     run_command_sync,
 )
+from headway.ports.statement import Operation
+from headway.runtime.cancellation import Cancels
 from headway.stores.mongodb.limits import LONGEST
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.domain.errors import JobNotFound, WrongState
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Held, Verdict, after_refusal, check_lease_for
 from headway.domain.lifecycle import judge, judge_lease
@@ -29,8 +28,9 @@ from headway.domain.settlement import (
     Settlement,
     without_repeats,
 )
+from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
-from headway.providers.mongodb import Command, Document, Try, WhichTry
 from headway.stores.mongodb.documents import (
     LARGEST,
     OPEN,

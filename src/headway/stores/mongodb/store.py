@@ -16,7 +16,16 @@ from pymongo.errors import ConfigurationError as PyMongoConfigurationError
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
-from headway.domain.errors import (
+from headway.domain.names import check_identifier
+from headway.drivers.mongodb import (
+    Document,
+    Tries,
+    describe,
+    require_transaction,
+    run_command,
+    run_command_sync,
+)
+from headway.errors import (
     ConfigurationError,
     DataRefused,
     SchemaMissing,
@@ -26,19 +35,10 @@ from headway.domain.errors import (
     StoreRefused,
     StoreUnreachable,
 )
-from headway.domain.names import check_identifier
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.cancels import Cancels
-from headway.providers.forks import Forkable
-from headway.providers.mongodb import (
-    Document,
-    Tries,
-    describe,
-    require_transaction,
-    run_command,
-    run_command_sync,
-)
+from headway.runtime.cancellation import Cancels
+from headway.runtime.forks import Forkable
 from headway.stores.mongodb.documents import Collections
 from headway.stores.mongodb.limits import LONGEST, Limits
 from headway.stores.mongodb.migrating import applied_migrations, apply_migrations, migrations

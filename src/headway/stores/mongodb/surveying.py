@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
-from headway.domain.filtering import has_text, matches_text
+from headway.domain.filters import has_text, matches_text
 from headway.domain.job import TERMINAL, JobState
-from headway.domain.reading import (
+from headway.domain.queries import (
     MAX_PAGE,
     EndedCount,
     EndedJob,
@@ -21,8 +21,8 @@ from headway.domain.reading import (
     Tally,
     group_failures,
 )
+from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.providers.mongodb import Command, Document
 from headway.stores.mongodb.documents import (
     ORDER,
     maybe_moment,

@@ -11,9 +11,9 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
+from headway.drivers.batches import with_literals
+from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, is_pooled
 from headway.ports.statement import Row, Statement
-from headway.providers.batches import with_literals
-from headway.providers.reaching import WHO_ANSWERS, connect_arguments, is_pooled
 from headway.stores.postgres.copying import Copy
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A

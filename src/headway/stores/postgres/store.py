@@ -13,7 +13,9 @@ from psycopg.errors import QueryCanceled
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from headway.domain.errors import (
+from headway.domain.names import check_identifier
+from headway.drivers.postgres import connect_arguments, describe, unreachable
+from headway.errors import (
     DataRefused,
     SchemaMissing,
     SchemaOutdated,
@@ -21,15 +23,13 @@ from headway.domain.errors import (
     StoreRefused,
     StoreUnreachable,
 )
-from headway.domain.names import check_identifier
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.asyncpg import Asyncpg
-from headway.providers.cancels import Cancels
-from headway.providers.forks import Forkable
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
-from headway.providers.reaching import connect_arguments, describe, unreachable
+from headway.runtime.cancellation import Cancels
+from headway.runtime.forks import Forkable
 from headway.stores.patience import Patience, once_more
 from headway.stores.postgres.borrowing import Borrowed
 from headway.stores.postgres.connections import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from headway.domain.insight import AuditRecord
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
-from headway.domain.reading import WorkerRecord
+from headway.domain.queries import WorkerRecord
+from headway.domain.views import AuditRecord
 from headway.ports.statement import Row
 
 

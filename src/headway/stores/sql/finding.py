@@ -13,12 +13,12 @@ from uuid import UUID
 
 from msgspec import structs
 
-from headway.domain.errors import InvalidOption
 from headway.domain.failure import FINGERPRINT
-from headway.domain.filtering import error_needles, has_text, input_needles, matches_text
-from headway.domain.insight import Counted
+from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.reading import MAX_PAGE, JobFilter, Page
+from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.views import Counted
+from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import Dialect, to_record
 

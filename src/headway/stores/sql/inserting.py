@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.domain.job import JobState, NewJob
 from headway.domain.schedule import After, At
+from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
 from headway.stores.sql.reading import Reading

@@ -7,11 +7,11 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar, cast
 
-from headway.domain.errors import ConfigurationError, SchemaMissing
+from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.provider import AsyncProvider, Provider, SyncProvider
 from headway.ports.statement import Operation
-from headway.providers.cancels import Cancels
-from headway.providers.known import providers_for
+from headway.providers.lookup import providers_for
+from headway.runtime.cancellation import Cancels
 from headway.stores.sql.driving import drive, drive_sync
 
 P = ParamSpec("P")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.reading import ProgressReport, WorkerRecord
+from headway.domain.queries import ProgressReport, WorkerRecord
+from headway.domain.views import AuditRecord
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.settling import Settling
 

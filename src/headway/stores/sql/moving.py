@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.errors import DuplicateJob
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.moving import Departure, PackedJob
+from headway.domain.transfer import Departure, PackedJob
+from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.dialect import to_attempt, to_record
 from headway.stores.sql.managing import Managing

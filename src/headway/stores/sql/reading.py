@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.errors import InvalidOption
-from headway.domain.insight import AuditPage, Progress
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.reading import MAX_PAGE, JobCount, QueueRecord, WorkerRecord
+from headway.domain.queries import MAX_PAGE, JobCount, QueueRecord, WorkerRecord
+from headway.domain.views import AuditPage, Progress
+from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import maybe_time, to_attempt, to_audit, to_worker
 from headway.stores.sql.finding import NEWEST, is_id

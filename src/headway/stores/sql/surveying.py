@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import structs
 
-from headway.domain.filtering import has_text, matches_text
+from headway.domain.filters import has_text, matches_text
 from headway.domain.job import JobState
-from headway.domain.reading import (
+from headway.domain.queries import (
     MAX_PAGE,
     EndedCount,
     EndedJob,

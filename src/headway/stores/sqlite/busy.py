@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 
-from headway.domain.errors import StoreError
+from headway.errors import StoreError
 
 
 def begin_immediate(

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from headway.domain.errors import (
+from headway.domain.names import check_identifier
+from headway.errors import (
     ConfigurationError,
     DataRefused,
     SchemaMissing,
@@ -22,12 +23,11 @@ from headway.domain.errors import (
     StoreError,
     StoreRefused,
 )
-from headway.domain.names import check_identifier
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.forks import Forkable
 from headway.providers.sqlite3 import Sqlite3
+from headway.runtime.forks import Forkable
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sql.joining import Joining

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from headway.domain.errors import StoreClosed
+from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.providers.sqlite3 import execute
 from headway.stores.sql.driving import drive_sync

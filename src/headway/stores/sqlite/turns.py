@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 
-from headway.domain.errors import StoreError
+from headway.errors import StoreError
 
 LOOK_EVERY = 0.1
 """Seconds after which a thread that waits looks whether it still should."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.errors import InvalidOption
-from headway.domain.insight import AuditRecord
 from headway.domain.job import JobState
+from headway.domain.views import AuditRecord
+from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.building import (

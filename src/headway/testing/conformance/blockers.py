@@ -6,11 +6,11 @@ from datetime import datetime
 
 from msgspec import structs
 
-from headway.domain.errors import InvalidOption, JobNotFound, WrongState
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.schedule import At
 from headway.domain.settlement import Complete, Fail, Freed, Retry
+from headway.errors import InvalidOption, JobNotFound, WrongState
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,

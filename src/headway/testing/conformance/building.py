@@ -16,7 +16,7 @@ from headway.domain.failure import Failure, encode_failure
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
-from headway.domain.reading import ClaimOrder, JobFilter, QueueShare
+from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
 from headway.domain.schedule import After
 from headway.domain.settlement import (
     Complete,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headway.domain.errors import InvalidOption
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Lease, Verdict
-from headway.domain.reading import QueueShare
+from headway.domain.queries import QueueShare
 from headway.domain.schedule import After, At
 from headway.domain.times import LONGEST
+from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     LEASE,

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from headway.domain.errors import StoreClosed
 from headway.domain.job import JobState
 from headway.domain.lease import Held
-from headway.domain.reading import JobFilter, PruneRule
+from headway.domain.queries import JobFilter, PruneRule
 from headway.domain.settlement import Release
+from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.building import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headway.domain.errors import InvalidOption
 from headway.domain.job import JobState
 from headway.domain.lease import Held, Lease, Verdict
+from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     LEASE,

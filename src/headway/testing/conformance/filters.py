@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.insight import Counted
 from headway.domain.job import JobState
-from headway.domain.reading import Age, ArgumentFilter, JobFilter
+from headway.domain.queries import Age, ArgumentFilter, JobFilter
 from headway.domain.schedule import After
 from headway.domain.settlement import Fail
+from headway.domain.views import Counted
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     T0,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from headway.domain.errors import DuplicateJob
 from headway.domain.job import JobRecord, JobState
 from headway.domain.schedule import After, At
 from headway.domain.times import EARLIEST, LATEST, LONGEST
+from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.building import (
     MICROSECOND,

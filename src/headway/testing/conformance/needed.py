@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from headway.domain.errors import JobNotFound, SequencesNeeded
+from headway.client import changes
 from headway.domain.job import JobState
-from headway.domain.reading import PruneRule
+from headway.domain.queries import PruneRule
 from headway.domain.settlement import Complete
-from headway.engine import changes
+from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.building import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.domain.reading import QueueRecord
+from headway.domain.queries import QueueRecord
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     LEASE,

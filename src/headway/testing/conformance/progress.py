@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headway.domain.insight import Progress
 from headway.domain.job import JobState
-from headway.domain.reading import ProgressReport, PruneRule
+from headway.domain.queries import ProgressReport, PruneRule
 from headway.domain.settlement import Retry
+from headway.domain.views import Progress
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     ERROR,

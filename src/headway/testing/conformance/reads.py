@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.domain.errors import InvalidOption
 from headway.domain.job import JobState
-from headway.domain.reading import JobCount, JobFilter
+from headway.domain.queries import JobCount, JobFilter
 from headway.domain.schedule import After
+from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.building import (
     T0,

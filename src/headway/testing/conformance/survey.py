@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from headway.domain.job import JobState
-from headway.domain.reading import (
+from headway.domain.queries import (
     EndedCount,
     EndedJob,
     FailureCount,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.reading import WorkerRecord
+from headway.domain.queries import WorkerRecord
 from headway.ports.store import Store
 from headway.testing.conformance.building import MICROSECOND, T0, at
 from headway.testing.conformance.case import Cases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.domain.news import JobsScheduled
+from headway.ports.notifications import JobsScheduled
 from headway.ports.notifier import Notifier, Reach
 from headway.testing.notifier_conformance.case import (
     Cases,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.domain.news import Interest, News
+from headway.ports.notifications import Interest, News
 from headway.ports.notifier import Notifier, Reach
 
 Make = Callable[[], Notifier]

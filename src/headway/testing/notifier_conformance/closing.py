@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.domain.errors import NotifierClosed
-from headway.domain.news import SequenceEnded
+from headway.errors import NotifierClosed
+from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
 from headway.testing.notifier_conformance.case import (
     Cases,

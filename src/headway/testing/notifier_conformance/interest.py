@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.domain.news import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.testing.notifier_conformance.case import Cases, Heard, Make, interest_in, opened
 
 case = Cases("interest")

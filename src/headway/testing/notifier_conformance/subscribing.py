@@ -6,7 +6,7 @@ import asyncio
 import threading
 from datetime import UTC, datetime
 
-from headway.domain.news import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Hearing, Notifier, Reach
 from headway.testing.notifier_conformance.case import (
     PATIENCE,

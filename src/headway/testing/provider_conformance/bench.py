@@ -11,12 +11,12 @@ from typing import Any, Self, TypeVar
 
 from headway.app import Headway
 from headway.domain.job import JobRecord, JobState
-from headway.domain.news import Interest, JobsScheduled, News
 from headway.domain.request import Request
-from headway.engine.portal import Portal
-from headway.engine.worker import Worker
+from headway.ports.notifications import Interest, JobsScheduled, News
 from headway.ports.notifier import Hearing
 from headway.ports.provider import Provider
+from headway.runtime.loop_thread import Portal
+from headway.worker.worker import Worker
 
 T = TypeVar("T")
 Manager = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]

@@ -10,11 +10,11 @@ import msgspec
 
 from headway.app import Headway
 from headway.domain.dedup import Dedup
-from headway.domain.errors import ConfigurationError
 from headway.domain.job import JobState
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
-from headway.engine.context import Job
+from headway.errors import ConfigurationError
+from headway.jobs.job import Job
 from headway.testing.provider_conformance.bench import Bench, Subject
 
 Check = Callable[[Bench], None]

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.filtering import parse_filter
-from headway.domain.insight import JobAction
+from headway.domain.filters import parse_filter
+from headway.domain.views import JobAction
 from headway.web.bodies import Form
 from headway.web.desk import desk_of
 from headway.web.pages.jobs import VERBS

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.insight import FailureGroup
+from headway.domain.views import FailureGroup
 from headway.web.desk import desk_of
 from headway.web.pages.jobs import done
 from headway.web.rendering import page

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.insight import Counted, JobAction, JobDetail
 from headway.domain.lifecycle import offered_actions
-from headway.domain.reading import Page
+from headway.domain.queries import Page
+from headway.domain.views import Counted, JobAction, JobDetail
 from headway.web.desk import desk_of
 from headway.web.rendering import page, path_here
 from headway.web.searching import Search

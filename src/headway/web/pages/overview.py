@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.insight import Overview
-from headway.domain.reading import JobFilter
+from headway.domain.queries import JobFilter
+from headway.domain.views import Overview
 from headway.web.desk import desk_of
 from headway.web.live import EventStream, event
 from headway.web.rendering import page, render

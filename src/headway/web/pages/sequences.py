@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.insight import SequencePage, ShownState
+from headway.domain.views import SequencePage, ShownState
 from headway.web.desk import desk_of
 from headway.web.drawing import draw
 from headway.web.pages.jobs import PAGE

@@ -1,0 +1,238 @@
+"""Why a job is where it is, in one sentence; for a blocked one, also why its blockers are not done.
+
+Looks at the job, at its queue, at the workers that live, and at the jobs it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from headway.domain.job import JobRecord, JobState
+from headway.domain.queries import QueueRecord, WorkerRecord
+from headway.domain.views import Explanation, Reason, ShownState
+from headway.ports.statement import Operation, reading
+from headway.ports.store import Operations
+from headway.worker.leases.heartbeat import BEAT_EVERY
+
+ALIVE_FOR = timedelta(seconds=4 * BEAT_EVERY)
+"""A worker that has not been heard of for longer is taken for dead."""
+MAX_DEPTH = 5
+MAX_BREADTH = 10
+"""Blockers that are looked at, and how far down."""
+MAX_QUOTED = 300
+"""Characters of an error that a sentence repeats."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a job's fate depends on besides itself."""
+
+    now: datetime
+    workers: list[WorkerRecord]
+    paused: dict[str, datetime]
+
+    @staticmethod
+    def of(
+        now: datetime, workers: Sequence[WorkerRecord], queues: Sequence[QueueRecord]
+    ) -> Surroundings:
+        return Surroundings(
+            now,
+            [worker for worker in workers if is_alive(worker, now)],
+            {queue.name: queue.paused_at for queue in queues if queue.paused_at is not None},
+        )
+
+
+def is_alive(worker: WorkerRecord, now: datetime) -> bool:
+    return worker.seen_at > now - ALIVE_FOR
+
+
+def shown_state(job: JobRecord, now: datetime) -> ShownState:
+    if job.state is JobState.PENDING and job.run_at > now:
+        return ShownState.SCHEDULED
+    return ShownState(job.state)
+
+
+@reading
+def look_around(store: Operations, now: datetime | None) -> Operation[Surroundings]:
+    present = yield from store.time(now=now)
+    workers = yield from store.workers()
+    queues = yield from store.managed_queues()
+    return Surroundings.of(present, workers, queues)
+
+
+@reading
+def explain(
+    store: Operations, job: JobRecord, around: Surroundings, depth: int = MAX_DEPTH
+) -> Operation[Explanation]:
+    match job.state:
+        case JobState.BLOCKED:
+            return (yield from _explain_blocked(store, job, around, depth))
+        case JobState.PENDING:
+            return _explain_pending(job, around)
+        case JobState.RUNNING:
+            return _explain_running(job, around)
+        case JobState.COMPLETED:
+            return (yield from _explain_completed(store, job, around, depth))
+        case JobState.FAILED:
+            times = "once" if job.attempts == 1 else f"{job.attempts} times"
+            how = f"after it failed {times}"
+            if job.losses >= job.max_losses:
+                how = f"after {job.losses} lost leases in a row"
+            return _because(
+                job, Reason.FAILED, f"dead-lettered {how}, the last time by {_error(job)}"
+            )
+        case JobState.CANCELLED:
+            return _because(job, Reason.CANCELLED, f"cancelled at {_moment(job.finished_at)}")
+
+
+def _explain_blocked(
+    store: Operations, job: JobRecord, around: Surroundings, depth: int
+) -> Operation[Explanation]:
+    ids = list(dict.fromkeys(job.blockers))
+    lasts = yield from store.current(ids)
+    open_ones = [
+        (id, last)
+        for id, last in zip(ids, lasts, strict=True)
+        if last is None or last.state is not JobState.COMPLETED
+    ]
+    because: list[Explanation] = []
+    clauses: list[str] = []
+    for id, last in open_ones[:MAX_BREADTH]:
+        if last is None:
+            clauses.append(f"sequence {id}, which no longer exists")
+            continue
+        if depth > 0:
+            reason = yield from explain(store, last, around, depth - 1)
+            because.append(reason)
+            clauses.append(f"{last.type} {last.id}, which is {reason.sentence}")
+        else:
+            clauses.append(f"{last.type} {last.id}, which is {last.state}")
+    more = len(open_ones) - MAX_BREADTH
+    if more > 0:
+        clauses.append(f"{more} more")
+    what = " and by ".join(clauses) if clauses else "blockers that completed just now"
+    return Explanation(
+        job_id=job.id,
+        reason=Reason.BLOCKED,
+        sentence=f"blocked by {what}",
+        because=tuple(because),
+    )
+
+
+def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
+    paused_at = around.paused.get(job.queue)
+    if job.run_at > around.now:
+        left = spoken((job.run_at - around.now).total_seconds())
+        again = f", after it failed by {_error(job)}" if job.attempts else ""
+        also = f"; its queue {job.queue} is paused" if paused_at is not None else ""
+        return _because(job, Reason.SCHEDULED, f"scheduled in {left}{again}{also}")
+    if paused_at is not None:
+        return _because(
+            job,
+            Reason.PAUSED,
+            f"waiting: its queue {job.queue} is paused since {_moment(paused_at)}",
+        )
+    able = [worker for worker in around.workers if job.type in worker.types]
+    if not able:
+        living = len(around.workers)
+        who = (
+            "there is no living worker"
+            if not living
+            else (
+                f"none of the {living} living workers"
+                if living > 1
+                else "the one living worker does not"
+            )
+        )
+        does = "" if not living else " implements" if living > 1 else " implement"
+        sentence = f"waiting: {who}" if not living else f"waiting: {who}{does} job type {job.type}"
+        return _because(job, Reason.NO_WORKER, sentence)
+    here = [worker for worker in able if job.queue in worker.queues]
+    if not here:
+        return _because(
+            job,
+            Reason.NO_WORKER_FOR_QUEUE,
+            f"waiting: no living worker that implements {job.type} works on queue {job.queue}",
+        )
+    slots = sum(worker.concurrency for worker in here)
+    if all(worker.running >= worker.concurrency for worker in here):
+        return _because(
+            job,
+            Reason.BUSY,
+            f"waiting: all {slots} slots of the {_count(len(here), 'worker')} for it are busy",
+        )
+    return _because(job, Reason.DUE, "due, and about to be claimed")
+
+
+def _explain_running(job: JobRecord, around: Surroundings) -> Explanation:
+    if job.lease is None:
+        return _because(job, Reason.RUNNING, "running")
+    until = _moment(job.lease.until)
+    if job.lease.until <= around.now:
+        reaper = "waits for the reaper" if around.workers else "waits for a worker to reap it"
+        return _because(
+            job,
+            Reason.LEASE_EXPIRED,
+            f"lost: {job.worker}'s lease ran out at {until}, and it {reaper}",
+        )
+    since = ""
+    if job.started_at is not None:
+        since = f" for {spoken((around.now - job.started_at).total_seconds())}"
+    return _because(
+        job,
+        Reason.RUNNING,
+        f"running{since}: {job.worker} holds its lease until {until}",
+    )
+
+
+def _explain_completed(
+    store: Operations, job: JobRecord, around: Surroundings, depth: int
+) -> Operation[Explanation]:
+    sentence = f"completed at {_moment(job.finished_at)}"
+    (last,) = yield from store.current([job.sequence_id])
+    if last is None or last.id == job.id or depth <= 0:
+        return _because(job, Reason.COMPLETED, sentence)
+    reason = yield from explain(store, last, around, 0)
+    return Explanation(
+        job_id=job.id,
+        reason=Reason.COMPLETED,
+        sentence=f"{sentence}; its sequence is at {last.type} {last.id}, {reason.sentence}",
+        because=(reason,),
+    )
+
+
+def spoken(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `4 m`, `1 h 30 m`, `2 d 3 h`."""
+    seconds = max(seconds, 0.0)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} m" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _because(job: JobRecord, reason: Reason, sentence: str) -> Explanation:
+    return Explanation(job_id=job.id, reason=reason, sentence=sentence)
+
+
+def _error(job: JobRecord) -> str:
+    said = "an unknown error" if job.failure is None else str(job.failure)
+    said = " ".join(said.split())
+    return said if len(said) <= MAX_QUOTED else f"{said[:MAX_QUOTED]}…"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

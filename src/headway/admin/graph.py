@@ -1,0 +1,49 @@
+"""The jobs under one root as a graph: what continued, what blocked, what started what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from headway.admin.explanation import shown_state
+from headway.domain.job import JobRecord
+from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph
+
+
+def draw(
+    root_id: str, jobs: Iterable[JobRecord], now: datetime, *, complete: bool
+) -> SequenceGraph:
+    """Edges lead only to jobs that are drawn; `complete` says whether these are all."""
+    ordered = sorted(jobs, key=lambda job: (job.created_at, job.step, job.id))
+    by_id = {job.id: job for job in ordered}
+    steps: dict[str, dict[int, str]] = {}
+    for job in ordered:
+        steps.setdefault(job.sequence_id, {})[job.step] = job.id
+    edges: list[GraphEdge] = []
+    for job in ordered:
+        before = steps[job.sequence_id].get(job.step - 1)
+        if before is not None:
+            edges.append(GraphEdge(source=before, target=job.id, link=Link.CONTINUES))
+        for blocker in dict.fromkeys(job.blockers):
+            if blocker in steps:
+                last = steps[blocker][max(steps[blocker])]
+                edges.append(GraphEdge(source=last, target=job.id, link=Link.BLOCKS))
+        origin = by_id.get(job.origin_id or "")
+        if origin is not None and origin.sequence_id != job.sequence_id:
+            edges.append(GraphEdge(source=origin.id, target=job.id, link=Link.STARTED))
+    return SequenceGraph(
+        root_id=root_id,
+        nodes=[
+            GraphNode(
+                job_id=job.id,
+                type=job.type,
+                state=shown_state(job, now),
+                sequence_id=job.sequence_id,
+                step=job.step,
+                attempts=job.attempts,
+            )
+            for job in ordered
+        ],
+        edges=edges,
+        complete=complete,
+    )

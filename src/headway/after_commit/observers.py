@@ -1,0 +1,160 @@
+"""Tells every observer what happened; one that raises or dawdles harms neither the worker nor the
+others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
+from typing import TypeVar
+
+from headway.after_commit.observer_thread import Aside
+from headway.domain.events import Event
+from headway.domain.job import NewJob
+from headway.errors import ConfigurationError
+from headway.ports.observer import Observer
+from headway.ports.tracing import Starting, Tracing
+
+QUICK = 0.001
+"""Seconds that an observer may take for an event on average."""
+PATIENCE = 0.5
+"""Seconds by which it may exceed that in all, before it is put aside."""
+
+T = TypeVar("T")
+
+_log = logging.getLogger("headway")
+
+
+class Observers:
+    """A fan-out that is an observer itself. Safe to use from any thread."""
+
+    __slots__ = ("_listeners", "active", "errors", "present", "tracing")
+
+    def __init__(self, observers: Iterable[Observer] = ()) -> None:
+        self._listeners: tuple[_Listener, ...] = ()
+        self.present = False
+        """Whether anyone listens at all."""
+        self.active = False
+        """Whether anyone wants to hear of every job: such events are not even made otherwise."""
+        self.tracing: Tracing | None = None
+        """Who is asked for spans."""
+        self.errors = 0
+        """How many times an observer raised."""
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: Observer) -> None:
+        tracing: Tracing | None = getattr(observer, "tracing", None)
+        if tracing is not None:
+            if self.tracing is not None:
+                raise ConfigurationError("two observers trace: give the app only one of them")
+            self.tracing = tracing
+        self._listeners = (*self._listeners, _Listener(observer))
+        self.present = True
+        wants_all = tracing is not None or bool(getattr(observer, "every_job", True))
+        self.active = self.active or wants_all
+
+    def find(self, kind: type[T]) -> T | None:
+        """The first observer of this kind."""
+        for each in self._listeners:
+            if isinstance(each.observer, kind):
+                return each.observer
+        return None
+
+    @property
+    def every_job(self) -> bool:
+        return self.active
+
+    @property
+    def dropped(self) -> int:
+        """How many events went by observers that could not keep up."""
+        return sum(each.aside.dropped for each in self._listeners if each.aside is not None)
+
+    def observe(self, event: Event) -> None:
+        for listener in self._listeners:
+            self._tell(listener, event)
+
+    def observe_all(self, events: Sequence[Event]) -> None:
+        """Many events, in their order."""
+        for listener in self._listeners:
+            if listener.observe_all is None or listener.aside is not None:
+                for event in events:
+                    self._tell(listener, event)
+                continue
+            began = perf_counter()
+            try:
+                listener.observe_all(events)
+            except Exception:
+                self.failed(listener.observer)
+            self._charge(listener, perf_counter() - began - QUICK * len(events))
+
+    def start(self, jobs: Sequence[NewJob]) -> Starting | None:
+        """A span around storing these jobs, if anyone traces."""
+        tracing = self.tracing
+        if tracing is None:
+            return None
+        try:
+            return tracing.start(jobs)
+        except Exception:
+            self.failed(tracing)
+            return None
+
+    def end_start(self, starting: Starting | None, error: BaseException | None = None) -> None:
+        if starting is not None:
+            try:
+                starting.end(error)
+            except Exception:
+                self.failed(starting)
+
+    def _tell(self, listener: _Listener, event: Event) -> None:
+        if listener.aside is not None:
+            listener.aside.put(event)
+            return
+        began = perf_counter()
+        try:
+            listener.observe(event)
+        except Exception:
+            self.failed(listener.observer)
+        seconds = perf_counter() - began
+        if seconds > QUICK or listener.debt:
+            self._charge(listener, seconds - QUICK)
+
+    def _charge(self, listener: _Listener, seconds: float) -> None:
+        listener.debt = max(listener.debt + seconds, 0.0)
+        if listener.debt > PATIENCE and listener.aside is None:
+            self._put_aside(listener)
+
+    def failed(self, who: object) -> None:
+        """An observer raised, or whom it sent to trace."""
+        self.errors += 1
+        if self.errors == 1:
+            _log.exception("%r raised; further errors are only counted", who)
+
+    def _put_aside(self, listener: _Listener) -> None:
+        listener.aside = Aside(listener.observer, self.failed)
+        _log.warning(
+            "%r takes long and hears of events in a thread of its own from now on; what it cannot "
+            "keep up with is dropped",
+            listener.observer,
+        )
+
+
+def gathered(observers: Sequence[Observer]) -> Observers:
+    """One fan-out for all of them; an app's own, if that is all there is."""
+    if len(observers) == 1 and isinstance(observers[0], Observers):
+        return observers[0]
+    return Observers(observers)
+
+
+class _Listener:
+    __slots__ = ("aside", "debt", "observe", "observe_all", "observer")
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.observe = observer.observe
+        self.observe_all: Callable[[Sequence[Event]], None] | None = getattr(
+            observer, "observe_all", None
+        )
+        self.debt = 0.0
+        """Seconds that it has taken too long; every quick answer pays some back."""
+        self.aside: Aside | None = None

@@ -1,0 +1,158 @@
+"""Completing a sequence without a worker: approvals, webhooks, repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from headway.after_commit.effects import Consequences, Teller
+from headway.client import changes
+from headway.domain.job import JobRecord, JobState
+from headway.domain.request import Step
+from headway.errors import InvalidRequest, WrongState
+from headway.jobs.plan import Succession, plan_successor
+from headway.ports.clock import Clock
+from headway.ports.statement import Operation
+from headway.ports.store import Operations, Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+Encode = Callable[[str, Any], str | None]
+"""A job type's name and an output to the text that is stored."""
+
+
+class Completion(Generic[R]):
+    """The current job of a sequence, locked until the transaction ends.
+
+    Complete it, continue it, one step after another, or only look.
+    """
+
+    def __init__(self, store: Store, tx: Any, clock: Clock, encode: Encode, job: JobRecord) -> None:
+        self._store = store
+        self._tx = tx
+        self._clock = clock
+        self._encode = encode
+        self.job = job
+        """The sequence's current job; after `continue_with`, the one that follows."""
+        self.consequences = Consequences()
+        self._ended = False
+
+    async def complete(self, output: R) -> None:
+        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        _check_open(self.job, self._ended)
+        text = self._encode(self.job.type, output)
+        self.consequences.absorb(
+            await self._store.run_in(
+                self._tx, changes.complete_job, self._store, self.job, text, self._clock.now()
+            )
+        )
+        self._ended = True
+
+    async def continue_with(self, step: Step[R]) -> None:
+        """Complete the job and let its sequence go on with another one."""
+        _check_open(self.job, self._ended)
+        self.job, consequences = await self._store.run_in(
+            self._tx,
+            changes.continue_job,
+            self._store,
+            self.job,
+            plan_successor(step, self.job),
+            self._clock.now(),
+        )
+        self.consequences.absorb(consequences)
+
+
+class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generic[R]):
+    """The same without an event loop. In the caller's transaction the job stays locked; without
+    one, every step is a transaction of its own, refused if the sequence has moved meanwhile."""
+
+    def __init__(
+        self,
+        store: Store,
+        tx: Any,
+        clock: Clock,
+        encode: Encode,
+        teller: Teller,
+        sequence_id: str,
+        type: str | None,
+    ) -> None:
+        self._store = store
+        self._tx = tx
+        self._clock = clock
+        self._encode = encode
+        self._teller = teller
+        self._ended = False
+        self.job = self._run(changes.open_job, store, sequence_id, type)
+        """The sequence's current job; after `continue_with`, the one that follows."""
+        self.consequences = Consequences()
+
+    def complete(self, output: R) -> None:
+        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        _check_open(self.job, self._ended)
+        text = self._encode(self.job.type, output)
+        self._tell(self._run(_complete_again, self._store, self.job, text, self._clock))
+        self._ended = True
+
+    def continue_with(self, step: Step[R]) -> None:
+        """Complete the job and let its sequence go on with another one."""
+        _check_open(self.job, self._ended)
+        succession = plan_successor(step, self.job)
+        self.job, consequences = self._run(
+            _continue_again, self._store, self.job, succession, self._clock
+        )
+        self._tell(consequences)
+
+    def _run(self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._tx is None:
+            return self._store.run_sync(operation, *args, **kwargs)
+        return self._store.run_in_sync(self._tx, operation, *args, **kwargs)
+
+    def _tell(self, consequences: Consequences) -> None:
+        if self._tx is None:
+            self._teller.tell_soon(consequences)
+        else:
+            self.consequences.absorb(consequences)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._tx is not None and kind is None:
+            self._teller.tell_with_sync(self._tx, self.consequences)
+
+
+def _complete_again(
+    store: Operations, job: JobRecord, output: str | None, clock: Clock
+) -> Operation[Consequences]:
+    locked = yield from _reopen(store, job)
+    return (yield from changes.complete_job(store, locked, output, clock.now()))
+
+
+def _continue_again(
+    store: Operations, job: JobRecord, succession: Succession, clock: Clock
+) -> Operation[tuple[JobRecord, Consequences]]:
+    locked = yield from _reopen(store, job)
+    return (yield from changes.continue_job(store, locked, succession, clock.now()))
+
+
+def _reopen(store: Operations, job: JobRecord) -> Operation[JobRecord]:
+    locked = yield from changes.open_job(store, job.sequence_id, None)
+    if locked.id != job.id:
+        raise InvalidRequest(
+            f"sequence {job.sequence_id} has gone on to job {locked.id} ({locked.type}) meanwhile; "
+            "look at it again"
+        )
+    return locked
+
+
+def _check_open(job: JobRecord, ended: bool) -> None:
+    if ended:
+        raise WrongState(job.id, JobState.COMPLETED, "it was completed just now")

@@ -1,0 +1,158 @@
+"""Waiting for a sequence's result: listen first, then look, then wait for news or the next look."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from headway.client.polling import polling_saved
+from headway.domain.failure import Failure, decode_failure
+from headway.domain.job import JobRecord, JobState
+from headway.domain.times import check_seconds
+from headway.errors import (
+    JobNotFound,
+    SequenceCancelled,
+    SequenceFailed,
+    WaitTimeout,
+)
+from headway.ports.notifications import Interest, News
+from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
+from headway.ports.store import Store
+
+POLL_EVERY = 0.1
+"""Seconds between looks where no news may come."""
+LESS_OFTEN = 2.0
+"""How many times longer than a worker somebody who waits may sleep: it is one of many."""
+
+_log = logging.getLogger("headway")
+_GOES_ON: Final = object()
+
+
+async def wait_for_result(
+    store: Store,
+    notifier: Notifier,
+    sequence_id: str,
+    decode: Callable[[str | None], Any],
+    *,
+    timeout: float | None,
+    poll_every: float,
+) -> Any:
+    """What the sequence yields. Raises WaitTimeout, SequenceFailed, SequenceCancelled, or
+    JobNotFound if there is no such sequence, or no longer."""
+    _check_timeout(timeout)
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout is None else loop.time() + timeout
+    ended = asyncio.Event()
+    patience = _Patience(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
+
+    def listen(_: News) -> None:
+        ended.set()
+
+    def attend(hearing: Hearing) -> None:
+        patience.told = hearing.flows
+        ended.set()  # news may have been missed
+
+    dispose = await _subscribe(notifier, sequence_id, listen, attend)
+    try:
+        while True:
+            ended.clear()
+            (job,) = await store.run(store.current, [sequence_id])
+            result = _result(job, sequence_id, decode)
+            if result is not _GOES_ON:
+                return result
+            pause = patience.next()
+            if deadline is not None:
+                pause = min(pause, deadline - loop.time())
+                if pause <= 0:
+                    raise _late(job, sequence_id, timeout)
+            try:
+                async with asyncio.timeout(pause):
+                    await ended.wait()
+            except TimeoutError:
+                pass
+    finally:
+        if dispose is not None:
+            await dispose()
+
+
+def wait_for_result_sync(
+    store: Store,
+    sequence_id: str,
+    decode: Callable[[str | None], Any],
+    *,
+    timeout: float | None,
+    poll_every: float,
+) -> Any:
+    """The same for callers without an event loop: they hear no news, and look again."""
+    _check_timeout(timeout)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = min(0.01, poll_every)
+    while True:
+        (job,) = store.run_sync(store.current, [sequence_id])
+        result = _result(job, sequence_id, decode)
+        if result is not _GOES_ON:
+            return result
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _late(job, sequence_id, timeout)
+            pause = min(pause, left)
+        time.sleep(pause)
+        pause = min(pause * 1.5, poll_every)
+
+
+class _Patience:
+    """How long to wait for news: as it goes on, and while news flows, longer."""
+
+    def __init__(self, poll_every: float, longer: float) -> None:
+        self.told = False
+        self._shortest = self._pause = poll_every
+        self._longest = poll_every * longer
+
+    def next(self) -> float:
+        if not self.told:
+            return self._shortest
+        pause, self._pause = self._pause, min(self._pause * 1.5, self._longest)
+        return pause
+
+
+async def _subscribe(
+    notifier: Notifier, sequence_id: str, listen: Listener, attend: Attendant
+) -> Disposer | None:
+    interest = Interest(sequences=frozenset((sequence_id,)))
+    try:
+        return await notifier.subscribe(listen, interest, hearing=attend)
+    except Exception:
+        _log.warning("no news can be heard; waiting by looking again", exc_info=True)
+        return None
+
+
+def _result(job: JobRecord | None, sequence_id: str, decode: Callable[[str | None], Any]) -> Any:
+    if job is None:
+        raise JobNotFound(sequence_id)
+    match job.state:
+        case JobState.COMPLETED:
+            return decode(job.output)
+        case JobState.FAILED:
+            failure = (
+                Failure("Error", "no reason was recorded")
+                if job.last_error is None
+                else decode_failure(job.last_error)
+            )
+            raise SequenceFailed(sequence_id, job.id, job.type, failure)
+        case JobState.CANCELLED:
+            raise SequenceCancelled(sequence_id)
+        case JobState.BLOCKED | JobState.PENDING | JobState.RUNNING:
+            return _GOES_ON
+
+
+def _late(job: JobRecord | None, sequence_id: str, timeout: float | None) -> WaitTimeout:
+    return WaitTimeout(sequence_id, timeout or 0.0, "absent" if job is None else job.state)
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None:
+        check_seconds("a timeout", timeout, zero=True)

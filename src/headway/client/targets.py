@@ -1,0 +1,79 @@
+"""How callers name jobs and sequences: by handle, record or id, or by what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from headway.domain.job import JobRecord, JobState
+from headway.domain.names import check_id
+from headway.domain.queries import MAX_PAGE, JobFilter
+from headway.domain.request import SequenceReference
+from headway.errors import InvalidOption
+from headway.jobs.job_type import StepType
+
+T = TypeVar("T")
+
+AnyType = StepType[..., Any, *tuple[Any, ...]]
+Target = SequenceReference[Any] | JobRecord | UUID | str
+"""A job or a sequence, by handle, by record or by id."""
+Targets = Target | Iterable[Target]
+
+
+def target_id(target: Target) -> str:
+    return target.id if isinstance(target, SequenceReference | JobRecord) else check_id(target)
+
+
+def sequence_of(target: Target) -> str:
+    """The sequence that is meant; a record knows its own."""
+    return target.sequence_id if isinstance(target, JobRecord) else target_id(target)
+
+
+def target_ids(targets: Targets) -> list[str]:
+    """The ids of one or many, each once."""
+    if isinstance(targets, SequenceReference | JobRecord | UUID | str):
+        return [target_id(targets)]
+    return list(dict.fromkeys(target_id(target) for target in targets))
+
+
+def make_filter(
+    state: JobState | str | Iterable[JobState | str] | None,
+    type: AnyType | str | Iterable[AnyType | str] | None,
+    queue: str | Iterable[str] | None,
+    sequence: Target | None,
+    root: Target | None,
+) -> JobFilter:
+    return JobFilter(
+        states=tuple(_state(one) for one in _many(state, str)),
+        types=tuple(
+            one.name if isinstance(one, StepType) else one for one in _many(type, str | StepType)
+        ),
+        queues=tuple(_many(queue, str)),
+        sequence_id=None if sequence is None else sequence_of(sequence),
+        root_id=None if root is None else _root_id(root),
+    )
+
+
+def _root_id(target: Target) -> str:
+    return target.root_id if isinstance(target, JobRecord) else target_id(target)
+
+
+def check_page(limit: int) -> int:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidOption(f"a page holds 1 to {MAX_PAGE} jobs, not {limit}")
+    return limit
+
+
+def _many(given: Any, single: Any) -> tuple[Any, ...]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, single) else tuple(given)
+
+
+def _state(name: str) -> JobState:
+    try:
+        return JobState(name)
+    except ValueError:
+        known = ", ".join(JobState)
+        raise InvalidOption(f"there is no state {name!r}; there are {known}") from None

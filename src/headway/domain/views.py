@@ -1,0 +1,263 @@
+"""What operators are told: summaries, explanations, graphs. Values only, all of them encodable."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.queries import WorkerRecord
+
+
+class ShownState(enum.StrEnum):
+    """States as people see them: a pending job that is not due yet is scheduled."""
+
+    BLOCKED = "blocked"
+    SCHEDULED = "scheduled"
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A number, and whether it is the whole truth: if not, it is an estimate or a lower bound."""
+
+    value: int
+    exact: bool = True
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """Seconds, over the `samples` jobs that ended last."""
+
+    p50: float
+    p95: float
+    p99: float
+    samples: int
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """What ended in one slice of time that began `at`."""
+
+    at: datetime
+    completed: int
+    failed: int
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    store: str
+    states: dict[ShownState, Counted]
+    throughput: list[Bucket]
+    """Oldest first, of equal length; empty slices included."""
+    bucket_seconds: float
+    per_second: float
+    """Completed per second over the last minute."""
+    waited: Percentiles | None
+    """Between being due and being started."""
+    ran: Percentiles | None
+    oldest_waiting: float | None
+    """Seconds that the longest due pending job has waited."""
+    time_to_drain: float | None
+    """Seconds until nothing would be pending at the present speed; None if it is not going down."""
+    workers: int
+    """Living ones."""
+
+
+class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    paused_at: datetime | None
+    states: dict[ShownState, Counted]
+    oldest_waiting: float | None
+    per_second: float
+    workers: int
+
+
+class TypeSummary(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    states: dict[ShownState, Counted]
+    oldest_waiting: float | None
+    implemented: bool
+    """Some living worker runs it."""
+
+
+class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    worker: WorkerRecord
+    alive: bool
+    seen_ago: float
+
+
+class Reason(enum.StrEnum):
+    """Why a job is where it is."""
+
+    BLOCKED = "blocked"
+    SCHEDULED = "scheduled"
+    PAUSED = "paused"
+    NO_WORKER = "no_worker"
+    NO_WORKER_FOR_QUEUE = "no_worker_for_queue"
+    BUSY = "busy"
+    DUE = "due"
+    RUNNING = "running"
+    LEASE_EXPIRED = "lease_expired"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: str
+    reason: Reason
+    sentence: str
+    """Goes on from "the job is": `scheduled in 4 m`, `waiting: its queue mail is paused …`."""
+    because: tuple[Explanation, ...] = ()
+    """For a blocked job: why its incomplete blockers are not done."""
+
+
+class BlockerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequence that a job waits or waited for; `state` is None if it is no longer kept."""
+
+    sequence_id: str
+    job_id: str | None
+    type: str | None
+    state: ShownState | None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler last said of itself."""
+
+    fraction: float
+    note: str
+    at: datetime
+
+
+class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
+    job: JobRecord
+    shown: ShownState
+    attempts: list[AttemptRecord]
+    blockers: list[BlockerView]
+    dependents: list[BlockerView]
+    """Jobs that wait for this job's sequence, by their own sequences."""
+    progress: Progress | None
+    explanation: Explanation
+
+
+class SequenceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequence, by the job it is at."""
+
+    id: str
+    type: str
+    job_id: str
+    job_type: str
+    state: ShownState
+    steps: int
+    created_at: datetime
+    root_id: str
+
+
+class SequencePage(msgspec.Struct, frozen=True):
+    sequences: list[SequenceView]
+    cursor: str | None
+
+
+class Link(enum.StrEnum):
+    CONTINUES = "continues"
+    BLOCKS = "blocks"
+    STARTED = "started"
+
+
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: str
+    type: str
+    state: ShownState
+    sequence_id: str
+    step: int
+    attempts: int
+
+
+class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """From what came first to what came of it."""
+
+    source: str
+    target: str
+    link: Link
+
+
+class SequenceGraph(msgspec.Struct, frozen=True, kw_only=True):
+    root_id: str
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    complete: bool
+    """False: there were more jobs than were asked for."""
+
+
+class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
+    fingerprint: str
+    type: str
+    error: str
+    """The exception's type."""
+    message: str
+    """Of the latest one."""
+    count: Counted
+    first_at: datetime
+    last_at: datetime
+    sample_id: str
+
+
+BY_FILTER = "filter: "
+"""How the target of an action begins that was done to all jobs that match a filter."""
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator did. `before` and `after` are states or settings, as text."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    count: int
+    before: str
+    after: str
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    records: list[AuditRecord]
+    cursor: str | None
+
+
+class JobAction(enum.StrEnum):
+    RETRY = "retry"
+    """Failed and cancelled jobs."""
+    CANCEL = "cancel"
+    """Blocked, pending and running ones."""
+    RUN_NOW = "run"
+    """Pending ones, scheduled or not."""
+    DELETE = "delete"
+    """Sequences that have ended, whole, by any of their jobs; not while something unfinished waits
+    for them."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action did: how many it changed, how many it passed over, where to go on."""
+
+    changed: int
+    passed_over: int
+    cursor: str | None = None
+
+
+class Misfit(msgspec.Struct, frozen=True, kw_only=True):
+    """A waiting job that this code could not run."""
+
+    job_id: str
+    type: str
+    state: JobState
+    problem: str
+
+
+class Checked(msgspec.Struct, frozen=True):
+    examined: int
+    misfits: list[Misfit]
+    cursor: str | None

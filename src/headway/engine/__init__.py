@@ -1,1 +1,0 @@
-"""Behaviour: what repeats, waits and reacts. Knows the ports, never a vendor."""

@@ -1,0 +1,116 @@
+"""A job's arguments: bound by name and encoded where the caller stands, decoded for the handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from headway.errors import ConfigurationError, InvalidPayload
+from headway.jobs.signature import Parameter
+from headway.ports.codec import Codec
+
+Bound = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
+
+_PLAIN_DEFAULTS = (type(None), bool, int, float, str, bytes)
+
+
+class Arguments(Protocol):
+    """Encodes the arguments of one job type and decodes them. Safe to use from any thread."""
+
+    count: int
+    """How many there are."""
+    names: tuple[str, ...] | None
+    """What they are called; None for a single value without a name."""
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
+
+    def decode(self, text: str) -> Bound: ...
+
+
+class NamedArguments:
+    """Arguments of a function, as an object with one field for each that was given.
+
+    Fields that the function does not know are ignored, missing ones take its defaults: producers
+    and workers need not be of the same version.
+    """
+
+    def __init__(self, type: str, parameters: Iterable[Parameter], codec: Codec) -> None:
+        self._type = type
+        ordered = sorted(parameters, key=lambda parameter: parameter.keyword_only)
+        self._names = tuple(parameter.name for parameter in ordered)
+        self._positional = tuple(p.name for p in ordered if not p.keyword_only)
+        self._keywords = self._names[len(self._positional) :]
+        self._required = tuple(parameter.name for parameter in ordered if parameter.required)
+        self._known = frozenset(self._names)
+        self.count = len(self._names)
+        self.names: tuple[str, ...] | None = self._names
+        try:
+            struct = msgspec.defstruct("Arguments", map(_field, ordered), kw_only=True)
+            self._coder = codec.coder(struct, what=f"the input of job type {type!r}")
+        except (TypeError, ConfigurationError):
+            for parameter in ordered:  # to name the one that is not supported
+                codec.coder(
+                    parameter.type, what=f"parameter {parameter.name!r} of job type {type!r}"
+                )
+            raise
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        given = dict(zip(self._positional, args, strict=False))
+        if len(args) > len(self._positional):
+            raise InvalidPayload(
+                f"job type {self._type!r} takes at most {len(self._positional)} positional "
+                f"arguments ({', '.join(self._positional) or 'none'}), {len(args)} were given"
+            )
+        if kwargs:
+            for name in kwargs:
+                if name not in self._known:
+                    raise InvalidPayload(
+                        f"job type {self._type!r} has no parameter {name!r}; "
+                        f"it takes {', '.join(self._names) or 'no arguments'}"
+                    )
+                if name in given:
+                    raise InvalidPayload(
+                        f"job type {self._type!r} was given {name!r} twice, by position and by name"
+                    )
+            given |= kwargs
+        for name in self._required:
+            if name not in given:
+                raise InvalidPayload(f"job type {self._type!r} is missing its argument {name!r}")
+        return self._coder.encode(given)
+
+    def decode(self, text: str) -> Bound:
+        values = msgspec.structs.astuple(self._coder.decode(text))
+        if not self._keywords:
+            return values, {}
+        split = len(self._positional)
+        return values[:split], dict(zip(self._keywords, values[split:], strict=True))
+
+
+class OneArgument:
+    """The input of a declared job type: one value, stored as it is."""
+
+    def __init__(self, type: str, input: Any, codec: Codec) -> None:
+        self._type = type
+        self.count = 1
+        self.names: tuple[str, ...] | None = None
+        self._coder = codec.coder(input, what=f"the input of job type {type!r}")
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if kwargs or len(args) != 1:
+            raise InvalidPayload(f"job type {self._type!r} takes its input as the one argument")
+        return self._coder.encode(args[0])
+
+    def decode(self, text: str) -> Bound:
+        return (self._coder.decode(text),), {}
+
+
+def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if parameter.required:
+        return parameter.name, parameter.type
+    default = parameter.default
+    if isinstance(default, _PLAIN_DEFAULTS):
+        return parameter.name, parameter.type, default
+    return parameter.name, parameter.type, msgspec.field(default_factory=lambda: default)

@@ -1,0 +1,70 @@
+"""The job types that an app knows, by name, and the handlers of those that it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from headway.errors import ConfigurationError, UnknownJobType
+from headway.jobs.handler import Handler
+from headway.jobs.job_type import StepType
+
+AnyType = StepType[..., Any, *tuple[Any, ...]]
+
+
+class Registry:
+    """Filled while modules are imported, read afterwards."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, AnyType] = {}
+        self._handlers: dict[str, Handler] = {}
+
+    def add(self, type: AnyType, handler: Handler | None = None) -> None:
+        """Make a job type known. One without a handler can be started here, but not run."""
+        known = self._types.get(type.name)
+        if known is not None and known is not type:
+            raise ConfigurationError(
+                f"two job types are called {type.name!r}: {known.definition.place} and "
+                f"{type.definition.place}; give one of them another name"
+            )
+        if handler is not None and type.name in self._handlers:
+            raise ConfigurationError(
+                f"job type {type.name!r} has two handlers: "
+                f"{self._handlers[type.name].reference} and {handler.reference}; remove one"
+            )
+        self._types[type.name] = type
+        if handler is not None:
+            self._handlers[type.name] = handler
+
+    def type(self, name: str) -> AnyType:
+        """The job type of that name; raises UnknownJobType, with a suggestion if one is near."""
+        known = self._types.get(name)
+        if known is None:
+            near = get_close_matches(name, self._types, n=1)
+            raise UnknownJobType(name, near[0] if near else None)
+        return known
+
+    def find(self, name: str) -> AnyType | None:
+        return self._types.get(name)
+
+    def handler(self, name: str) -> Handler | None:
+        return self._handlers.get(name)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return MappingProxyType(self._handlers)
+
+    def retentions(self) -> dict[str, float]:
+        """Seconds, for the job types that say how long their finished sequences are kept."""
+        return {
+            name: known.definition.retention
+            for name, known in self._types.items()
+            if known.definition.retention is not None
+        }
+
+    def __iter__(self) -> Iterator[AnyType]:
+        return iter(self._types.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types

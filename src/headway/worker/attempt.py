@@ -1,0 +1,192 @@
+"""A job in this worker's hands: from the claim until its outcome is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headway.domain.failure import Failure
+from headway.domain.job import ClaimedJob, JobRecord, JobState
+from headway.domain.lease import Held, Verdict
+from headway.domain.settlement import Settlement
+from headway.jobs.handler import Handler
+from headway.ports.tracing import AttemptTrace
+from headway.worker.slots import Lane
+
+if TYPE_CHECKING:
+    from headway.jobs.job import Job
+    from headway.worker.transactions import Staging
+
+TIMEOUT = "timeout"
+SHUTDOWN = "shutdown"
+LEASE_EXPIRED = "lease_expired"
+TAKEN = "taken_by_another_worker"
+ALREADY_COMPLETED = "already_completed"
+CANCELLED = "cancelled"
+NOT_FOUND = "not_found"
+ERROR = "error"
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds after which a handler that dropped its cancellation is cancelled again; doubled."""
+
+
+class _Message(str):
+    """Of a cancellation. Unlike plain text it can be referred to weakly."""
+
+
+class Execution:
+    """What the parts of a worker share about one claimed job.
+
+    Written by the worker's loop only, except `deadline`, which the heartbeat's thread moves.
+    """
+
+    __slots__ = (
+        "began",
+        "blocker_traces",
+        "blockers",
+        "claimed",
+        "claimed_at",
+        "deadline",
+        "failure",
+        "handler",
+        "in_transaction",
+        "interruption",
+        "job",
+        "lane",
+        "progress",
+        "seconds",
+        "settlement",
+        "staging",
+        "task",
+        "timer",
+        "trace",
+        "trace_id",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        claimed: ClaimedJob,
+        handler: Handler | None,
+        lane: Lane,
+        claimed_at: float,
+        deadline: float,
+        worker: str,
+    ) -> None:
+        self.claimed = claimed
+        self.worker = worker
+        self.handler = handler
+        self.lane = lane
+        self.claimed_at = claimed_at
+        self.deadline = deadline
+        """When the lease may end, by this process's own clock: never later than the store says."""
+        self.began: float | None = None
+        """When the handler's task took its first step."""
+        self.seconds = 0.0
+        self.blockers: list[str | None] | None = None
+        """The encoded outputs of its blockers, once they were asked for."""
+        self.blocker_traces: Sequence[str] = ()
+        """What the last jobs of its blockers carry, where somebody traces."""
+        self.interruption: str | None = None
+        """Why the handler must stop. The first reason stays."""
+        self.in_transaction = False
+        """A transaction of ours has locked the row: nobody else can take the job meanwhile, and a
+        heartbeat would wait for that lock."""
+        self.settlement: Settlement | None = None
+        self.failure: Failure | None = None
+        self.job: Job[*tuple[Any, ...]] | None = None
+        """What the handler was given, if it takes a Job."""
+        self.staging: Staging | None = None
+        """Its transactions, once it asked for one."""
+        self.progress: tuple[float, str] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.trace: AttemptTrace | None = None
+        """Its span, where somebody traces, until it is told how it ended."""
+        self.trace_id: str | None = None
+
+    @property
+    def held(self) -> Held:
+        return Held(self.claimed.id, self.claimed.lease.token)
+
+    @property
+    def interrupted(self) -> bool:
+        return self.interruption is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was interrupted because somebody else may have the job now."""
+        return self.interruption is not None and self.interruption not in {TIMEOUT, SHUTDOWN}
+
+    def interrupt(self, reason: str) -> bool:
+        """Ask the handler to stop; False if it was asked before. Call it on the worker's loop."""
+        if self.interruption is not None:
+            return False
+        self.interruption = reason
+        # A task that has not taken its first step would end without running a line of ours;
+        # it looks at `interruption` itself when it begins.
+        if self.task is not None and self.began is not None:
+            self._cancel(FIRST_PAUSE)
+        return True
+
+    def leave_alone(self) -> None:
+        """The handler has ended: what is still to be done is not to be cancelled again."""
+        if self.interruption is not None and self.timer is not None:
+            self.timer.cancel()
+
+    def _cancel(self, pause: float) -> None:
+        """Cancel the handler, and look after a while whether it has noticed."""
+        task = self.task
+        if task is None or task.done():
+            return
+        message = _Message(self.interruption)
+        task.cancel(message)
+        self._look_later(weakref.ref(message), pause)
+
+    def _look(self, message: weakref.ref[_Message], pause: float) -> None:
+        """A handler that cleans up holds the CancelledError, and with it the message, for so long:
+        it has all the time it needs. Where the message is gone and the handler goes on, something
+        has dropped the cancellation, such as `asyncio.wait_for` of Python 3.11."""
+        with contextlib.suppress(AttributeError):  # the task may hold the message, too
+            setattr(self.task, "_cancel_message", None)  # noqa: B010
+        pause = min(pause * 2, LONGEST_PAUSE)
+        if message() is None:
+            self._cancel(pause)
+        else:
+            self._look_later(message, pause)
+
+    def _look_later(self, message: weakref.ref[_Message], pause: float) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = asyncio.get_running_loop().call_later(pause, self._look, message, pause)
+
+
+def reason_for(verdict: Verdict, record: JobRecord | None) -> str:
+    """Why a holder whose change was refused must stop; `record` is the job as it is now."""
+    if record is None:
+        return NOT_FOUND
+    match verdict:
+        case Verdict.NOT_RUNNING | Verdict.ALREADY:
+            return _reason_by_state(record.state)
+        case Verdict.EXPIRED:
+            return LEASE_EXPIRED
+        case Verdict.MISMATCH:
+            return TAKEN
+        case Verdict.NOT_FOUND:
+            return NOT_FOUND
+        case Verdict.APPLIED | Verdict.HELD | Verdict.WRONG_STATE:
+            return ERROR
+
+
+def _reason_by_state(state: JobState) -> str:
+    """Tell apart what a verdict leaves open that says only that the job does not run."""
+    match state:
+        case JobState.COMPLETED:
+            return ALREADY_COMPLETED
+        case JobState.CANCELLED:
+            return CANCELLED
+        case JobState.BLOCKED | JobState.PENDING | JobState.RUNNING | JobState.FAILED:
+            return LEASE_EXPIRED

@@ -1,0 +1,234 @@
+"""The child's side of isolation: takes orders from the worker, one job at a time.
+
+It disregards the signals that ask to stop, for the worker decides when it ends, and it never
+outlives the worker: the worker's guard kills it, or the end of the connection tells it to end. The
+processes that handlers have started end with it, unless they have left its process group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import os
+import queue
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+from headway.domain.failure import Failure
+from headway.domain.lifecycle import is_recoverable
+from headway.errors import ConfigurationError
+from headway.jobs.handler import Handler, isolated
+from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.plan import plan_successor
+from headway.ports.attempt import current_attempt
+from headway.worker.attempt import Execution
+from headway.worker.isolation.child_progress import Telling
+from headway.worker.isolation.logs import Forwarding
+from headway.worker.isolation.messages import (
+    Continued,
+    Message,
+    Order,
+    Outcome,
+    Raised,
+    Rescheduled,
+    Returned,
+    decode_order,
+    encode,
+    framed,
+    length,
+    raised,
+    sent_schedule,
+    sent_step,
+)
+from headway.worker.settings import WorkQueue
+from headway.worker.slots import Lane
+from headway.worker.tracebacks import describe
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def main(connection: socket.socket) -> None:
+    _lead_a_group()
+    _disregard_signals()
+    child = Child(connection)
+    if os.name == "posix":
+        os.register_at_fork(after_in_child=child.in_fork)
+    child.run()
+
+
+class Child:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self._turn = _Turn()
+        self._forked = False
+        self._logs = Forwarding(self._send)
+        self._progress = Telling(self._send)
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, name="headway-orders", daemon=True).start()
+        while True:
+            order = self._orders.get()
+            self._logs.install(order.log_level)
+            outcome = perform(order, self._progress.watch)
+            if self._forked:
+                _end_fork(outcome)
+            text = _dump(outcome)
+            self._progress.watch(None)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            self._send_text(text)
+
+    def in_fork(self) -> None:
+        """In a process that a handler has forked, which has no orders and answers none."""
+        self._forked = True
+        self._sending = threading.Lock()
+
+    def _send(self, message: Message) -> None:
+        self._send_text(encode(message))
+
+    def _send_text(self, text: bytes) -> None:
+        with self._sending, self._turn:
+            self._connection.sendall(framed(text))
+
+    def _listen(self) -> None:
+        """Read orders; the end of the connection is the end of the worker."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                (size,) = length.unpack(self._read(length.size))
+                self._orders.put(decode_order(self._read(size)))
+        _end_with_group()
+
+    def _read(self, size: int) -> bytes:
+        text = bytearray()
+        while len(text) < size:
+            part = self._connection.recv(size - len(text))
+            if not part:
+                raise EOFError
+            text += part
+        return bytes(text)
+
+
+class _Turn:
+    """One process at a time: those that a handler has forked log over the same connection. A file's
+    lock, for it is let go of when its holder dies."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+
+    def __enter__(self) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if sys.platform != "win32":
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+
+def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
+    """Run a handler. Never raises."""
+    try:
+        handler = find_handler(order.reference)
+        try:
+            args, kwargs = handler.arguments(order.claimed.input)
+            blockers = decode_blockers(
+                order.blockers or (), handler.blocker_decoders, handler.any_number
+            )
+        except Exception as error:
+            return raised(Failure(type(error).__name__, str(error)), recoverable=False)
+        lane = Lane(WorkQueue(order.claimed.queue), 1)
+        execution = Execution(order.claimed, handler, lane, 0.0, 0.0, order.worker)
+        execution.trace_id = order.trace_id
+        job = Job(execution, blockers, None)
+        current_attempt.set(execution)
+        if handler.takes_job:
+            watch(execution)
+        value = handler.function(*((job, *args) if handler.takes_job else args), **kwargs)
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        job.check_continued(value)
+        if is_continuation(value):
+            plan_successor(value.step, order.claimed)  # it says what is wrong with the step
+            return Continued(sent_step(value.step))
+        return Returned(handler.encode_output(value))
+    except RescheduleAsked as asked:
+        return Rescheduled(sent_schedule(asked.schedule))
+    except BaseException as error:
+        return raised(describe(error), recoverable=is_recoverable(error))
+
+
+def find_handler(reference: str) -> Handler:
+    """Import the module, which makes its handlers known. A script is imported under another name
+    in children, and its functions are named accordingly."""
+    module, _, name = reference.partition(":")
+    if module == "__main__":
+        module = "__mp_main__"
+    importlib.import_module(module)
+    handler = isolated.get(f"{module}:{name}")
+    if handler is None:
+        raise ConfigurationError(
+            f"an isolated handler must be found by importing its module, and {reference!r} was not:"
+            " define it at the top level of a module"
+        )
+    return handler
+
+
+def _dump(outcome: Outcome) -> bytes:
+    try:
+        return encode(outcome)
+    except Exception as error:
+        return encode(raised(describe(error), recoverable=False))
+
+
+def _lead_a_group() -> None:
+    """Be in a session and a process group of one's own, with all processes that handlers start."""
+    if os.name == "posix":
+        os.setsid()
+
+
+def _end_with_group() -> None:
+    if os.name == "posix":
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _end_fork(outcome: Outcome) -> NoReturn:
+    """A process that a handler has forked left the handler, as `sys.exit()` does. It ends here: an
+    answer of its own would be taken for its parent's, and its parent's for the next job's."""
+    code = int(isinstance(outcome, Raised))
+    if isinstance(outcome, Raised):
+        said = outcome.failure.message
+        if outcome.failure.type != "SystemExit":
+            sys.stderr.write(outcome.failure.traceback)
+        elif said.isdecimal() or said in ("", "None"):
+            code = int(said) & 0xFF if said.isdecimal() else 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def _disregard_signals() -> None:
+    """Those that ask to stop; not by ignoring them, which processes that handlers start would do
+    too."""
+
+    def heed_not(*_: object) -> None: ...
+
+    before = {number: signal.signal(number, heed_not) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def heed() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    if os.name == "posix":
+        os.register_at_fork(after_in_child=heed)

@@ -1,0 +1,1 @@
+"""Leases of running jobs: renewed by the heartbeat, given back by the reaper once they have expired."""

@@ -1,0 +1,260 @@
+"""Keeps the leases of a worker alive, on a pulse of its own, which is a thread: a handler that
+blocks the event loop keeps its job, while a process that is frozen as a whole loses it.
+
+    every third of a lease:  extend(all leases that are not fresh)  in one statement
+        lost                 -> the handler is interrupted with the reason
+        no answer            -> tried again; when a lease may have run out by our own clock, its
+                                handler is interrupted, for somebody else may have the job; that
+                                the store was away is noted, so that the job is not charged for it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from random import random
+from typing import Any
+
+from headway.after_commit.observers import Observers
+from headway.after_commit.report import Reporter
+from headway.domain.lease import Verdict
+from headway.domain.queries import WorkerRecord
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+from headway.runtime.backoff import Trouble
+from headway.worker.attempt import (
+    LEASE_EXPIRED,
+    Execution,
+    reason_for,
+)
+from headway.worker.leases.heartbeat_thread import Beats, Call, Pulse
+from headway.worker.leases.outage import Absence
+
+BEAT_EVERY = 5.0
+FRESH = 0.9
+"""The part of a lease that must be left for it not to be renewed yet."""
+MARGIN = 0.05
+"""The part of a lease that is given up in doubt, so that a handler stops before another starts."""
+ANSWER = 1.0
+"""Seconds that a store has to say why a lease is lost, once it is."""
+PASSING = 0.2
+"""Seconds that a transaction lets a renewal go first."""
+
+
+class Heartbeat:
+    """`held` is the worker's set of executions; the pulse only reads it."""
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        store: Store,
+        clock: Clock,
+        observers: Observers,
+        reporter: Reporter,
+        held: set[Execution],
+        absence: Absence,
+        describe: Callable[[], WorkerRecord],
+        *,
+        lease_for: float,
+        every: float,
+    ) -> None:
+        self._pulse = pulse
+        self._store = store
+        self._clock = clock
+        self._reporter = reporter
+        self._held = held
+        self._absence = absence
+        self._describe = describe
+        self._lease_for = lease_for
+        self._every = every
+        self._beat_every = min(BEAT_EVERY, every)
+        self._look_every = max(lease_for / 10, 0.02)
+        self.doubt = self._look_every + lease_for * MARGIN
+        """With less than this left of its lease no handler runs: what ends before the next look
+        must be interrupted in this one."""
+        self.trouble = Trouble(describe().id, "heartbeat", observers)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._stop = False
+        self._check_all = False
+        self._lock = threading.Lock()
+        self._renewing = False
+        self._passing_by: list[asyncio.Future[None]] = []
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._pulse.start(self._beats())
+        self._look()
+
+    async def stop(self, seconds: float) -> None:
+        """Returns when the pulse has ended; one that waits for a dead store for longer is left to
+        itself."""
+        if self._ended is None:
+            return
+        if self._watch is not None:
+            self._watch.cancel()
+        self._stop = True
+        self._pulse.wake()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended
+        except TimeoutError:
+            return
+        self._pulse.join()
+        self._ended = None
+
+    def check_now(self) -> None:
+        """Ask the store about all leases at once: somebody says that one is lost."""
+        self._check_all = True
+        self._pulse.wake()
+
+    async def pass_by(self) -> None:
+        """Let a renewal that is under way end. One that begins later leaves alone what is
+        `in_transaction` by then. Not for long: it may itself wait for the caller."""
+        with self._lock:
+            if not self._renewing:
+                return
+            passed = asyncio.get_running_loop().create_future()
+            self._passing_by.append(passed)
+        await asyncio.wait({passed}, timeout=PASSING)
+
+    def _look(self) -> None:
+        """On the loop: interrupt what may have been lost because nobody renewed it in time."""
+        loop = self._loop
+        if loop is None or self._stop:
+            return
+        now = self._clock.monotonic()
+        if doubtful := self._doubtful(now):
+            # The store may know the true reason, after a freeze for instance: what it says within
+            # a moment is what handlers hear. A lease that is still valid leaves less time for it.
+            self.check_now()
+            expired = all(each.deadline <= now for each in doubtful)
+            moment = ANSWER if expired else min(ANSWER, self._lease_for * MARGIN / 2)
+            loop.call_later(moment, self._give_up, doubtful)
+        self._watch = loop.call_later(self._look_every, self._look)
+
+    def _doubtful(self, now: float) -> set[Execution]:
+        """What may have been lost, or may be before the next look."""
+        return {
+            each
+            for each in self._held
+            if each.deadline <= now + self.doubt
+            and each.interruption is None
+            and not each.in_transaction
+            and each.settlement is None
+        }
+
+    def _give_up(self, doubtful: set[Execution]) -> None:
+        """Interrupt those of which the store has said nothing."""
+        for execution in doubtful & self._doubtful(self._clock.monotonic()):
+            execution.interrupt(LEASE_EXPIRED)
+            self._absence.excuse(execution)
+
+    def _beats(self) -> Beats:
+        next_beat = -self._beat_every
+        try:
+            while not self._stop:
+                pause = self._every * (0.9 + random() / 10)
+                try:
+                    yield from self._renew()
+                    now = self._clock.monotonic()
+                    if now >= next_beat and not self._stop:
+                        yield from self._ask(self._say_alive)
+                        next_beat = now + self._beat_every
+                except Exception as error:  # whatever it is: leases depend on this
+                    pause = min(pause, self.trouble.began(error))
+                else:
+                    self.trouble.over()
+                yield min(pause, self._beat_every)
+        finally:
+            self._on_loop(self._tell_ended)
+
+    def _say_alive(self, run: Callable[..., Any]) -> Any:
+        return run(self._store.beat, self._describe(), now=self._clock.now())
+
+    def _ask(self, call: Call) -> Generator[Call | float, Any, Any]:
+        """The store's answer, or its absence, is noted."""
+        self._absence.asks()
+        try:
+            answer = yield call
+        except Exception:
+            self._absence.failed()
+            raise
+        self._absence.answered()
+        return answer
+
+    def _renew(self) -> Beats:
+        with self._lock:
+            self._renewing = True
+        try:
+            yield from self._renew_all()
+        finally:
+            with self._lock:
+                self._renewing = False
+                passing, self._passing_by = self._passing_by, []
+            for passed in passing:
+                self._on_loop(_let_pass, passed)
+
+    def _renew_all(self) -> Beats:
+        sent = self._clock.monotonic()
+        fresh = sent + self._lease_for * FRESH
+        everything, self._check_all = self._check_all, False
+        due = [
+            execution
+            for execution in list(self._held)
+            if not execution.in_transaction
+            and not execution.lost  # one that timed out, or is told to stop, still runs
+            and (everything or execution.deadline <= fresh)
+        ]
+        if not due:
+            return
+        held = [execution.held for execution in due]
+        verdicts = yield from self._ask(
+            lambda run: run(self._store.extend, held, self._lease_for, now=self._clock.now())
+        )
+        until = sent + self._lease_for
+        refused: list[tuple[Execution, Verdict]] = []
+        for execution, verdict in zip(due, verdicts, strict=True):
+            if verdict is Verdict.APPLIED:
+                execution.deadline = until
+                self._reporter.renewed(execution)
+            elif execution in self._held:  # it may have been committed meanwhile
+                refused.append((execution, verdict))
+        if refused:
+            ids = [execution.claimed.id for execution, _ in refused]
+            records = yield from self._ask(lambda run: run(self._store.get, ids))
+            self._on_loop(
+                self._interrupt,
+                [
+                    (execution, reason_for(verdict, record))
+                    for (execution, verdict), record in zip(refused, records, strict=True)
+                ],
+            )
+
+    def _interrupt(self, lost: list[tuple[Execution, str]]) -> None:
+        for execution, reason in lost:
+            if execution in self._held and execution.settlement is None:
+                if not execution.interrupt(reason):
+                    execution.interruption = reason  # a timeout is not ours to record any more
+                if reason == LEASE_EXPIRED:
+                    self._absence.excuse(execution)
+
+    def _on_loop(self, callback: Callable[..., None], *args: object) -> None:
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(callback, *args)
+            except RuntimeError:  # the loop was closed under us
+                self._stop = True
+
+    def _tell_ended(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+
+def _let_pass(passed: asyncio.Future[None]) -> None:
+    if not passed.done():
+        passed.set_result(None)

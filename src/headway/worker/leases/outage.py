@@ -1,0 +1,80 @@
+"""The times at which a worker's store did not answer, and the worker's leases that ran out because
+of it.
+
+The heartbeat notices: it writes to the store at least every third of a lease. A lease that ran out
+meanwhile is no fault of its job. So its holder gives the job back uncharged as soon as the store
+answers again, and every reaper leaves it a moment to do so before it charges anybody a loss.
+"""
+
+from __future__ import annotations
+
+import math
+
+from headway.ports.clock import Clock
+from headway.worker.attempt import Execution
+
+SLOW = 0.25
+"""The part of a lease after which a store that has not answered is away."""
+GRACE = 10.0
+"""Seconds after its return in which holders speak first, or a third of a lease if that is less."""
+
+
+class Absence:
+    """Noted by the heartbeat's pulse, which asks one thing at a time; read by the worker's loop."""
+
+    def __init__(self, clock: Clock, lease_for: float, held: set[Execution]) -> None:
+        self._clock = clock
+        self._lease_for = lease_for
+        self._held = held
+        self.grace = min(GRACE, lease_for / 3)
+        self._asked: float | None = None
+        self._since: float | None = None
+        self._ended = -math.inf
+        self._excused: dict[Execution, None] = {}
+
+    def asks(self) -> None:
+        self._asked = self._clock.monotonic()
+
+    def failed(self) -> None:
+        self._since = self._since or self._asked
+        self._asked = None
+
+    def answered(self) -> None:
+        if self.lasts:
+            self._ended = self._clock.monotonic()
+        self._asked = self._since = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the store is away now."""
+        asked = self._asked
+        return self._since is not None or (
+            asked is not None and self._clock.monotonic() - asked > self._lease_for * SLOW
+        )
+
+    @property
+    def recent(self) -> bool:
+        """Whether the store is away, or has only just returned: holders are to speak first."""
+        return self.lasts or self._clock.monotonic() < self._ended + self.grace
+
+    def excuse(self, execution: Execution) -> None:
+        """A lease may have run out. If the store was away since it was last renewed, remember it
+        as one that its job is not to be charged for."""
+        if self.lasts or self._ended >= execution.deadline - self._lease_for:
+            self._excused[execution] = None
+
+    @property
+    def excused(self) -> list[Execution]:
+        """Not given back yet."""
+        return list(self._excused)
+
+    def settled(self, execution: Execution) -> None:
+        del self._excused[execution]
+
+    def completing(self) -> set[str]:
+        """Jobs that handlers of ours have locked: their leases are not renewed, and not lost."""
+        return {each.claimed.id for each in self._held if each.in_transaction}
+
+    def is_over(self, execution: Execution) -> bool:
+        """Whether nothing of it runs here any more."""
+        return execution not in self._held

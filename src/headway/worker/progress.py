@@ -1,0 +1,67 @@
+"""Keeps in the store how far running jobs say they are: all of a worker's in one statement, about
+once a second, and only what has changed. A handler that speaks more often costs no more.
+
+Runs on the worker's loop and not with the heartbeat: nothing that is only nice to know may come in
+the way of a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from headway.after_commit.observers import Observers
+from headway.domain.failure import storable
+from headway.domain.queries import ProgressReport
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+from headway.runtime.backoff import Trouble, sleep_unless
+from headway.worker.attempt import Execution
+
+EVERY = 1.0
+MAX_NOTE = 500
+"""Characters of a note that are kept."""
+
+
+class Progressing:
+    """`held` is the worker's set of executions; this only reads it."""
+
+    def __init__(
+        self, worker: str, store: Store, clock: Clock, observers: Observers, held: set[Execution]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._held = held
+        self._trouble = Trouble(worker, "progress", observers)
+        self._kept: dict[Execution, tuple[float, str]] = {}
+        """What the store has been told of those that run."""
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        pause = EVERY
+        while not await sleep_unless(stopped, pause):
+            pause = EVERY
+            try:
+                await self._keep()
+            except Exception as error:
+                pause += self._trouble.began(error)
+            else:
+                self._trouble.over()
+
+    async def _keep(self) -> None:
+        said = {
+            execution: execution.progress
+            for execution in self._held
+            if execution.progress is not None and execution.settlement is None
+        }
+        reports = [
+            ProgressReport(
+                execution.claimed.id,
+                execution.claimed.lease.token,
+                progress[0],
+                storable(progress[1], MAX_NOTE),
+            )
+            for execution, progress in said.items()
+            if self._kept.get(execution) is not progress
+        ]
+        if reports:
+            await self._store.run(self._store.report, reports, now=self._clock.now())
+        self._kept = said

@@ -1,0 +1,207 @@
+"""How a worker works: what it takes, how much at once, and how long it waits for what."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from headway.domain.job import DEFAULT_QUEUE, JobState
+from headway.domain.names import check_name
+from headway.domain.queries import PruneRule
+from headway.domain.times import check_seconds
+from headway.errors import InvalidOption
+
+MAX_BATCH = 500
+MOST_SAVED = 5.0
+"""Seconds by which polling slows at most while news flows."""
+WEEK = timedelta(days=7)
+
+
+class WorkQueue(msgspec.Struct, frozen=True):
+    """A queue to work on: how many of its jobs may run at once here, and its weight."""
+
+    name: str
+    limit: int | None = None
+    """None: as many as the worker runs at once."""
+    weight: float | None = None
+    """How often, in proportion, it is asked first; None: queues are asked in their order."""
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.name)
+        if self.limit is not None and self.limit < 1:
+            raise InvalidOption(
+                f"the limit of queue {self.name!r} must be at least 1, not {self.limit}"
+            )
+        if self.weight is not None and not (self.weight > 0 and math.isfinite(self.weight)):
+            raise InvalidOption(
+                f"the weight of queue {self.name!r} must be above 0, not {self.weight}"
+            )
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long finished sequences are kept, by the state of their last job; None is for ever."""
+
+    completed: timedelta | None = WEEK
+    cancelled: timedelta | None = WEEK
+    failed: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        for state, kept in self.by_state():
+            if kept is not None:
+                if not isinstance(kept, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+                    raise InvalidOption(f"the retention of {state} jobs must be a timedelta")
+                check_seconds(f"the retention of {state} jobs", kept, zero=True)
+
+    def by_state(self) -> tuple[tuple[JobState, timedelta | None], ...]:
+        return (
+            (JobState.COMPLETED, self.completed),
+            (JobState.CANCELLED, self.cancelled),
+            (JobState.FAILED, self.failed),
+        )
+
+
+def new_worker_id() -> str:
+    """Host, process and chance: tells workers apart, and people where to look."""
+    host = re.sub(r"[^A-Za-z0-9_.\-]", "-", socket.gethostname()).lstrip(".-")[:100] or "host"
+    return f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def _no_overrides() -> Mapping[str, Retention]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """All times are in seconds."""
+
+    queues: Sequence[str | WorkQueue] | Mapping[str, int | None] | None = None
+    """Names in order of precedence, names with their limits, or WorkQueues. None: all queues that
+    the app's job types name."""
+    concurrency: int = 50
+    """Jobs that run at once."""
+    batch_size: int = MAX_BATCH
+    """Jobs that one claim takes at most."""
+    lease_for: float = 30.0
+    heartbeat_every: float | None = None
+    """None: a third of the lease."""
+    poll_every: float = 1.0
+    """How long an idle worker that hears no news waits before it looks again."""
+    poll_when_told: float | None = None
+    """The same while news flows. None: up to three times `poll_every`, but no more than 5 seconds
+    longer than that; the more the notifier hears of, the longer."""
+    prefetch_for: float = 0.05
+    """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
+    grace: float = 30.0
+    """What running jobs are given to end when the worker stops."""
+    reap_every: float | None = None
+    """How often expired leases are looked for. None: a tenth of the lease, at most a second."""
+    maintain_every: float = 60.0
+    forget_workers_after: float = 300.0
+    forget_audit_after: float = 90 * 86_400.0
+    retention: Retention = field(default_factory=Retention)
+    retention_by_type: Mapping[str, Retention] = field(default_factory=_no_overrides)
+    retention_by_queue: Mapping[str, Retention] = field(default_factory=_no_overrides)
+    worker_id: str = field(default_factory=new_worker_id)
+
+    def __post_init__(self) -> None:
+        check_name("worker id", self.worker_id)
+        if self.concurrency < 1:
+            raise InvalidOption(f"concurrency must be at least 1, not {self.concurrency}")
+        if not 1 <= self.batch_size <= MAX_BATCH:
+            raise InvalidOption(f"batch_size is between 1 and {MAX_BATCH}, not {self.batch_size}")
+        for name in (
+            "lease_for",
+            "poll_every",
+            "maintain_every",
+            "forget_workers_after",
+            "forget_audit_after",
+        ):
+            check_seconds(name, getattr(self, name))
+        for name in ("poll_when_told", "reap_every"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name))
+        for name in ("prefetch_for", "grace"):
+            check_seconds(name, getattr(self, name), zero=True)
+        if self.heartbeat_every is not None and not 0 < self.heartbeat_every < self.lease_for:
+            raise InvalidOption(
+                f"heartbeat_every must be between 0 and the lease's {self.lease_for:g} seconds, "
+                f"not {self.heartbeat_every}"
+            )
+        self.lanes()
+
+    def lanes(self) -> tuple[WorkQueue, ...]:
+        """The queues in one form. Raises InvalidOption if they do not go together."""
+        if isinstance(self.queues, str):
+            raise InvalidOption(f"queues is a list of names: write [{self.queues!r}]")
+        if self.queues is None:
+            return (WorkQueue(DEFAULT_QUEUE),)
+        if isinstance(self.queues, Mapping):
+            lanes = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
+        else:
+            lanes = tuple(
+                queue if isinstance(queue, WorkQueue) else WorkQueue(queue) for queue in self.queues
+            )
+        if not lanes:
+            raise InvalidOption("a worker needs at least one queue")
+        names = [lane.name for lane in lanes]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidOption(f"queue {name!r} is named twice")
+        weighted = [lane for lane in lanes if lane.weight is not None]
+        if weighted and len(weighted) != len(lanes):
+            raise InvalidOption("give every queue a weight, or none of them")
+        return lanes
+
+    def heartbeat_interval(self) -> float:
+        return self.lease_for / 3 if self.heartbeat_every is None else self.heartbeat_every
+
+    def reap_interval(self) -> float:
+        return min(1.0, self.lease_for / 10) if self.reap_every is None else self.reap_every
+
+    def polling_when_told(self, saved: float) -> float:
+        """Seconds between looks of an idle worker while news makes most of them unnecessary."""
+        if self.poll_when_told is not None:
+            return self.poll_when_told
+        return min(self.poll_every * saved, self.poll_every + MOST_SAVED)
+
+    def prune_rules(self) -> list[PruneRule]:
+        """What may be pruned: a type's own retention first, then its queue's, then the general."""
+        types = tuple(self.retention_by_type)
+        queues = tuple(self.retention_by_queue)
+        rules: list[PruneRule] = []
+        for type_, retention in self.retention_by_type.items():
+            rules += [
+                PruneRule(state=state, older_than=kept.total_seconds(), types=(type_,))
+                for state, kept in retention.by_state()
+                if kept is not None
+            ]
+        for queue, retention in self.retention_by_queue.items():
+            rules += [
+                PruneRule(
+                    state=state,
+                    older_than=kept.total_seconds(),
+                    queues=(queue,),
+                    except_types=types,
+                )
+                for state, kept in retention.by_state()
+                if kept is not None
+            ]
+        rules += [
+            PruneRule(
+                state=state,
+                older_than=kept.total_seconds(),
+                except_types=types,
+                except_queues=queues,
+            )
+            for state, kept in self.retention.by_state()
+            if kept is not None
+        ]
+        return rules

@@ -1,0 +1,192 @@
+"""The worker's side of its queues: what runs, what was claimed ahead, what may be claimed next."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from random import random
+from typing import TYPE_CHECKING
+
+from headway.domain.queries import QueueShare
+from headway.worker.settings import WorkQueue
+
+if TYPE_CHECKING:
+    from headway.worker.attempt import Execution
+
+SUSPECT = 2
+"""Losses in a row after which a job is suspected of killing its worker."""
+MOST_AHEAD = 2_000
+"""Jobs of one queue that are claimed ahead of free slots at most."""
+
+
+class Lane:
+    """One queue as this worker sees it."""
+
+    __slots__ = ("ahead", "limit", "name", "rate", "running", "started", "waiting", "weight")
+
+    def __init__(self, queue: WorkQueue, concurrency: int) -> None:
+        self.name = queue.name
+        self.limit = concurrency if queue.limit is None else min(queue.limit, concurrency)
+        self.weight = queue.weight
+        self.running = 0
+        self.waiting: deque[Execution] = deque()
+        """Claimed, and not started yet."""
+        self.started = 0
+        """Since the rate was last measured."""
+        self.rate = 0.0
+        """Jobs started per second, of late."""
+        self.ahead = 0
+        """How many may wait here, claimed, for a slot."""
+
+
+class Lanes:
+    """All queues of a worker, and the slots that they share. Not safe for threads."""
+
+    def __init__(
+        self,
+        queues: Sequence[WorkQueue],
+        concurrency: int,
+        horizon: float,
+        random: Callable[[], float] = random,
+    ) -> None:
+        self.concurrency = concurrency
+        self.running = 0
+        self.waiting = 0
+        self.suspects: list[Execution] = []
+        """Claimed, and not started yet; they wait beside the lanes."""
+        self.suspected: Execution | None = None
+        """The suspect that runs; there is no second one."""
+        self.reserved = False
+        """A suspect has the worker for itself: nothing else is started or claimed."""
+        self.only_healthy = False
+        """No suspect is claimed: one runs, or healthy jobs have their turn."""
+        self.probing = False
+        """Suspects may be claimed again, and there may be many: the next claim is for one job."""
+        self.lanes = [Lane(queue, concurrency) for queue in queues]
+        self._by_name = {lane.name: lane for lane in self.lanes}
+        self._weighted = any(lane.weight is not None for lane in self.lanes)
+        self._horizon = horizon
+        self._random = random
+        self._measured: float | None = None
+
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._by_name
+
+    def __getitem__(self, queue: str) -> Lane:
+        return self._by_name[queue]
+
+    def put(self, execution: Execution) -> None:
+        if execution.claimed.losses >= SUSPECT:
+            self.suspects.append(execution)
+            return
+        execution.lane.waiting.append(execution)
+        self.waiting += 1
+
+    def has_room_for(self, suspect: Execution) -> bool:
+        lane = suspect.lane
+        return self.running < self.concurrency and lane.running < lane.limit
+
+    def take_alone(self, suspect: Execution) -> None:
+        """It counts as running from now on."""
+        suspect.lane.running += 1
+        suspect.lane.started += 1
+        self.running += 1
+
+    def end_turn(self) -> None:
+        """Healthy jobs have had their turn, or none of them waits: suspects may be claimed."""
+        self.only_healthy = False
+        self.probing = True
+
+    def take(self) -> Execution | None:
+        """The next to start, if a slot is free for it; it counts as running from now on."""
+        if not self.waiting or self.running >= self.concurrency:
+            return None
+        for lane in self._oldest_first() if self._weighted else self.lanes:
+            if lane.waiting and lane.running < lane.limit:
+                lane.running += 1
+                lane.started += 1
+                self.running += 1
+                self.waiting -= 1
+                return lane.waiting.popleft()
+        return None
+
+    def ended(self, execution: Execution) -> None:
+        execution.lane.running -= 1
+        self.running -= 1
+
+    def oldest(self) -> float | None:
+        """When that was claimed which has been waiting longest."""
+        claimed = [lane.waiting[0].claimed_at for lane in self.lanes if lane.waiting]
+        return min(claimed) if claimed else None
+
+    def remove(self, which: Callable[[Execution], bool]) -> list[Execution]:
+        """Take out those of the waiting that `which` picks."""
+        removed: list[Execution] = []
+        for lane in self.lanes:
+            kept: deque[Execution] = deque()
+            for execution in lane.waiting:
+                (removed if which(execution) else kept).append(execution)
+            lane.waiting = kept
+        self.waiting -= len(removed)
+        return removed
+
+    def measure(self, now: float) -> None:
+        """Look how fast jobs were started since the last time, and allow for stocks accordingly:
+        as many as start within the horizon, so that short jobs never wait for a claim and long
+        ones are left to whoever has a slot for them."""
+        if self._horizon <= 0:
+            return
+        if self._measured is None:
+            self._measured = now
+            return
+        elapsed = now - self._measured
+        if elapsed < 0.001:  # too short to tell
+            return
+        self._measured = now
+        newer = 1.0 - math.exp(-elapsed / self._horizon)
+        for lane in self.lanes:
+            lane.rate += (lane.started / elapsed - lane.rate) * newer
+            lane.started = 0
+            lane.ahead = min(int(lane.rate * self._horizon), MOST_AHEAD)
+
+    def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
+        """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
+        for more than its own limit has room for. None of a queue whose stock is half full, and
+        nothing at all while a suspect has the worker for itself."""
+        if self.suspects or self.reserved:
+            return (), 0
+        if self.probing:
+            most = 1
+        wanted = self.concurrency - self.running
+        for lane in self.lanes:
+            stock = lane.ahead - len(lane.waiting)
+            # What is beyond its stock will take slots, but only those that its limit leaves it.
+            wanted += stock if stock >= 0 else max(stock, lane.running - lane.limit)
+        wanted = min(most, wanted)
+        if wanted <= 0:
+            return (), 0
+        shares: list[QueueShare] = []
+        room = 0
+        for lane in self._in_order():
+            free = lane.limit - lane.running - len(lane.waiting) + lane.ahead
+            if free > 0 and len(lane.waiting) <= lane.ahead // 2:
+                shares.append(QueueShare(lane.name, min(free, wanted)))
+                room += free
+        return tuple(shares), min(wanted, room)
+
+    def _oldest_first(self) -> Iterable[Lane]:
+        """The lanes that have stock, the longest claimed first: so weights count for what is
+        started as they did for what was claimed."""
+        stocked = [lane for lane in self.lanes if lane.waiting]
+        stocked.sort(key=lambda lane: lane.waiting[0].claimed_at)
+        return stocked
+
+    def _in_order(self) -> Iterable[Lane]:
+        """The lanes in the order to ask them: as given, or shuffled by weight."""
+        if not self._weighted:
+            return self.lanes
+        # Efraimidis and Spirakis: the highest of random ** (1 / weight) comes first.
+        keyed = [(self._random() ** (1.0 / (lane.weight or 1.0)), lane) for lane in self.lanes]
+        keyed.sort(key=lambda pair: pair[0], reverse=True)
+        return [lane for _, lane in keyed]

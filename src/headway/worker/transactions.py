@@ -1,0 +1,316 @@
+"""Transactions for handlers: a short one to prepare, and the one that commits the user's writes
+together with the job's completion."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from headway.after_commit.report import Known, Reporter
+from headway.domain.job import NewJob
+from headway.domain.lease import Verdict
+from headway.domain.settlement import Complete, Settled
+from headway.errors import HeadwayError, InvalidRequest, JobInterrupted, StoreError
+from headway.jobs.plan import with_stored_blockers
+from headway.ports.clock import Clock
+from headway.ports.store import Inserted, Store
+from headway.runtime.backoff import Trouble, is_refusal, is_transient
+from headway.worker.attempt import Execution, reason_for
+from headway.worker.leases.heartbeat import Heartbeat
+from headway.worker.permits import Permits
+
+Manager = AbstractAsyncContextManager[Any]
+Transactions = Callable[[], Manager]
+"""Opens a transaction: it commits when left, and rolls back when left by an exception. What it
+hands out is accepted by the store's `run_in`."""
+
+LOCKED_LEASE = 3600.0
+"""Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
+commit, which ends the lease, and a rollback takes it back: it only keeps a slow transaction, whose
+row lock already keeps everyone else away, from being refused for its own lateness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a worker has for its handlers' transactions."""
+
+    store: Store
+    clock: Clock
+    heartbeat: Heartbeat
+    lease_for: float
+    begin: Transactions
+    reporter: Reporter
+    permits: Permits
+    trouble: Trouble
+    """Of the store, when it does not give or does not commit a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a handler's own transaction did with its job."""
+
+    settled: Settled
+    inserts: Sequence[NewJob]
+    stored: Sequence[Inserted]
+    known: Known
+
+
+class Staging:
+    """The transactions of one execution, one at a time: it never holds more than one permit. All
+    of it runs in the handler's own task."""
+
+    __slots__ = (
+        "_completing",
+        "_desk",
+        "_execution",
+        "_manager",
+        "_permitted",
+        "_prepared",
+        "_preparing",
+        "_store_error",
+        "atomic",
+        "tx",
+    )
+
+    def __init__(self, execution: Execution, desk: Desk) -> None:
+        self._execution = execution
+        self._desk = desk
+        self._manager: Manager | None = None
+        self._preparing = False
+        self._prepared = False
+        self._completing = False
+        self._permitted = False
+        self._store_error: Exception | None = None
+        self.atomic = False
+        """The whole handler runs in the completing transaction."""
+        self.tx: Any = None
+        """The driver's own object, while the completing transaction is open."""
+
+    @property
+    def open(self) -> bool:
+        return self._manager is not None
+
+    def prepare(self) -> AbstractAsyncContextManager[Any]:
+        if self.atomic:
+            raise InvalidRequest(
+                "an atomic handler runs in one transaction: use job.tx instead of job.prepare()"
+            )
+        if self._completing:
+            raise InvalidRequest("job.prepare() comes before job.complete(), not after it")
+        if self._prepared:
+            raise InvalidRequest("job.prepare() may be called once per execution")
+        self._prepared = True
+        return _Preparation(self)
+
+    def complete(self) -> Awaitable[Any]:
+        if self.atomic:
+            raise InvalidRequest(
+                "an atomic handler runs in one transaction: use job.tx instead of job.complete()"
+            )
+        if self._completing:
+            raise InvalidRequest("job.complete() may be called once per execution")
+        self._completing = True
+        return self.begin()
+
+    async def enter(self, *, preparing: bool = False) -> tuple[Manager, Any]:
+        """Open a transaction, once there is a permit for it."""
+        if not self._permitted:
+            await self._desk.permits.take()
+            self._permitted = True
+        try:
+            manager = self._desk.begin()
+            tx = await manager.__aenter__()
+        except BaseException as error:
+            self._note(error, _is_the_stores)
+            self.leave()
+            raise
+        self._preparing = preparing
+        self._desk.trouble.over()
+        return manager, tx
+
+    def leave(self) -> None:
+        """The transaction has ended. Leaving twice is fine."""
+        self._preparing = False
+        if self._permitted:
+            self._permitted = False
+            self._desk.permits.give_back()
+
+    async def begin(self) -> Any:
+        """Open the completing transaction: lock the job and make sure that we still hold it."""
+        if self._preparing:
+            raise InvalidRequest(
+                "leave `async with job.prepare()` before the job is completed: "
+                "they are two transactions"
+            )
+        execution, store = self._execution, self._desk.store
+        manager, tx = await self.enter()
+        # A renewal that meets our lock would wait for it, and with it those of all other jobs.
+        execution.in_transaction = True
+        try:
+            if not store.capabilities.one_writer:  # there the renewal waits for us, not for a row
+                await self._desk.heartbeat.pass_by()
+            (verdict,) = await store.run_in(
+                tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
+            )
+            if verdict is not Verdict.APPLIED:
+                raise await self._refused(verdict, tx)
+        except BaseException as error:
+            execution.in_transaction = False
+            self._note(error, _is_the_stores)
+            try:
+                await manager.__aexit__(type(error), error, error.__traceback__)
+            finally:
+                self.leave()
+            raise
+        self._manager = manager
+        self.tx = tx
+        return tx
+
+    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> Committed:
+        """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
+        store, manager = self._desk.store, self._manager
+        if manager is None:
+            raise RuntimeError("there is no transaction to commit")
+        now = self._desk.clock.now()
+        stored: Sequence[Inserted] = ()
+        try:
+            if inserts:
+                stored = await store.run_in(self.tx, store.insert, inserts, now=now)
+                if complete.successor is not None:
+                    successor = with_stored_blockers(complete.successor, inserts, stored)
+                    complete = structs.replace(complete, successor=successor)
+            settled = await store.run_in(self.tx, store.settle, [complete], now=now)
+            if settled.verdicts[0] is not Verdict.APPLIED:
+                raise await self._refused(settled.verdicts[0], self.tx)
+            known: Known = {}
+            if ids := self._desk.reporter.asks_for(self._execution.claimed, complete):
+                found = await store.run_in(self.tx, store.get, ids)
+                known = {job.id: job for job in found if job is not None}
+        except BaseException as error:
+            self._note(error, _is_no_refusal)
+            with contextlib.suppress(Exception):  # which would hide why
+                await self.roll_back(error)
+            raise
+        self._manager = None
+        try:
+            await manager.__aexit__(None, None, None)
+        except Exception as error:
+            self._note(error, _is_no_refusal)
+            await self._let_go()
+            raise
+        finally:
+            self._execution.in_transaction = False
+            self.leave()
+        return Committed(settled, inserts, stored, known)
+
+    async def roll_back(self, error: BaseException) -> None:
+        """End the transaction, if one is open, as if it had never begun."""
+        manager = self._manager
+        if manager is None:
+            return
+        self._manager = None
+        try:
+            await manager.__aexit__(type(error), error, error.__traceback__)
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """The transaction is over and nothing of it is left, not even the longer lease. Nobody can
+        have taken the job meanwhile; its own lease may have run out, and is given a new time, so
+        that what became of the job can be recorded."""
+        self.leave()
+        desk, execution = self._desk, self._execution
+        sent = desk.clock.monotonic()
+        try:
+            if execution.deadline <= sent + desk.heartbeat.doubt:
+                (verdict,) = await desk.store.run(
+                    desk.store.extend,
+                    [execution.held],
+                    desk.lease_for,
+                    late=True,
+                    now=desk.clock.now(),
+                )
+                if verdict is Verdict.APPLIED:
+                    execution.deadline = max(execution.deadline, sent + desk.lease_for)
+        except Exception:  # whoever settles the job will hear why
+            return
+        finally:
+            execution.in_transaction = False
+
+    def is_stores_error(self, error: BaseException) -> bool:
+        """Whether a handler was left because the store did not give a transaction, or did not
+        commit it: its job is not to blame, though the error may have passed through its code."""
+        cause: BaseException | None = error
+        while cause is not None and cause is not self._store_error:
+            cause = cause.__cause__
+        return cause is not None
+
+    def _note(self, error: BaseException, is_the_stores: Callable[[Exception], bool]) -> None:
+        if isinstance(error, Exception) and is_the_stores(error):
+            self._store_error = error
+
+    async def renew(self) -> None:
+        """Extend the lease now. Raises JobInterrupted if it is lost."""
+        if self.open:
+            return  # the row is locked: the lease cannot be lost
+        execution, desk = self._execution, self._desk
+        sent = desk.clock.monotonic()
+        try:
+            (verdict,) = await desk.store.run(
+                desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
+            )
+        except Exception as error:
+            self._note(error, _is_the_stores)
+            raise
+        if verdict is not Verdict.APPLIED:
+            raise await self._refused(verdict, None)
+        execution.deadline = max(execution.deadline, sent + desk.lease_for)
+        desk.reporter.renewed(execution)
+
+    async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
+        """Note why the job is not ours any more; the error that says so."""
+        execution, store = self._execution, self._desk.store
+        ids = [execution.claimed.id]
+        if tx is None:
+            (record,) = await store.run(store.get, ids)
+        else:
+            (record,) = await store.run_in(tx, store.get, ids)
+        if execution.interruption is None:
+            execution.interruption = reason_for(verdict, record)
+        return JobInterrupted(execution.claimed.id, execution.interruption)
+
+
+class _Preparation(AbstractAsyncContextManager[Any]):
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._manager: Manager | None = None
+
+    async def __aenter__(self) -> Any:
+        self._manager, tx = await self._staging.enter(preparing=True)
+        return tx
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
+        manager, self._manager = self._manager, None
+        if manager is None:
+            return None
+        try:
+            return await manager.__aexit__(kind, error, trace)
+        finally:
+            self._staging.leave()
+
+
+def _is_no_refusal(error: Exception) -> bool:
+    """Of the errors that committing raises, those of a store that is away, busy, or in which
+    another transaction was in the way."""
+    return is_transient(error) or (isinstance(error, StoreError) and not is_refusal(error))
+
+
+def _is_the_stores(error: Exception) -> bool:
+    """Of the errors that opening a transaction raises, all but those that say what the app or the
+    job has done wrong."""
+    return isinstance(error, StoreError) or not isinstance(error, HeadwayError)
