@@ -22,7 +22,7 @@ from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
 from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
-from headway.stores.postgres.copying import COPY_FROM
+from headway.stores.postgres.copy_rows import COPY_FROM
 from headway.stores.sql.files import load_statements
 
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'

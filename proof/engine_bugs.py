@@ -16,9 +16,9 @@ from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
 from headway.errors import StoreUnreachable
 from headway.ports.store import Inserted
-from headway.stores.memory import claiming, settling
-from headway.stores.memory.inserting import Inserting
-from headway.stores.postgres.lanes import Lanes
+from headway.stores.memory import claim, settle
+from headway.stores.memory.insert import Inserting
+from headway.stores.postgres.claim_bounds import Lanes
 from headway.stores.postgres.operations import PostgresOperations
 from headway.worker import committer, runner, slots
 from headway.worker.committer import Committer
@@ -38,7 +38,7 @@ def _judging(careless: Callable[[Any], bool]) -> Callable[[], None]:
                 return Verdict.APPLIED
             return lifecycle.judge(settlement, state, token, until, now)
 
-        settling.judge = judge
+        settle.judge = judge
 
     return plant
 
@@ -49,7 +49,7 @@ def fence_dropped_from_extend() -> None:
             return Verdict.APPLIED
         return Verdict.NOT_RUNNING
 
-    extend_one = claiming.Claiming._extend_one
+    extend_one = claim.Claiming._extend_one
 
     def extend(self: Any, lease: Any, until: Any, now: Any, *, late: bool = False) -> Verdict:
         row = self._rows.get(lease.job_id)
@@ -58,7 +58,7 @@ def fence_dropped_from_extend() -> None:
         row.until = until
         return judge_lease(lease.token, row.state, row.token, row.until, now)
 
-    claiming.Claiming._extend_one = extend
+    claim.Claiming._extend_one = extend
 
 
 def expiry_by_the_workers_clock() -> None:
@@ -121,12 +121,12 @@ def news_before_the_settlement() -> None:
 
 
 def unblocking_afterwards() -> None:
-    free = settling.Settling._free
+    free = settle.Settling._free
 
     def later(self: Any, waiters: Any, now: Any, freed: Any) -> None:
         asyncio.get_running_loop().call_later(0.01, free, self, waiters, now, [])
 
-    settling.Settling._free = later
+    settle.Settling._free = later
 
 
 def dedup_by_reading_first() -> None:
@@ -151,7 +151,7 @@ def dedup_by_reading_first() -> None:
 
 
 def release_charged() -> None:
-    give_back = settling.Settling._settle_one
+    give_back = settle.Settling._settle_one
 
     def charge(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = give_back(self, settlement, now, freed)
@@ -159,7 +159,7 @@ def release_charged() -> None:
             self._rows[settlement.job_id].attempts += 1
         return verdict
 
-    settling.Settling._settle_one = charge
+    settle.Settling._settle_one = charge
 
 
 def flush_lost_on_shutdown() -> None:
@@ -173,18 +173,18 @@ def flush_lost_on_shutdown() -> None:
 
 
 def versions_not_raised() -> None:
-    hand_out = claiming.Claiming._hand_out
+    hand_out = claim.Claiming._hand_out
 
     def same_version(self: Any, row: Any, order: Any, now: Any, until: Any) -> Any:
         claimed = hand_out(self, row, order, now, until)
         row.version = max(row.version - 1, 1)
         return claimed
 
-    claiming.Claiming._hand_out = same_version
+    claim.Claiming._hand_out = same_version
 
 
 def successors_of_refused_completions() -> None:
-    settle_one = settling.Settling._settle_one
+    settle_one = settle.Settling._settle_one
 
     def store_anyway(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = settle_one(self, settlement, now, freed)
@@ -194,7 +194,7 @@ def successors_of_refused_completions() -> None:
                 self._store(settlement.successor, now, {})
         return verdict
 
-    settling.Settling._settle_one = store_anyway
+    settle.Settling._settle_one = store_anyway
 
 
 def local_deadline_ignored() -> None:

@@ -11,11 +11,11 @@ from types import FunctionType
 from typing import Any
 
 from headway.domain import lifecycle
-from headway.stores.memory import claiming
-from headway.stores.memory.claiming import Claiming
-from headway.stores.memory.notebook import Notebook
-from headway.stores.memory.settling import Settling
-from headway.stores.memory.tending import Tending
+from headway.stores.memory import claim
+from headway.stores.memory.audit import Notebook
+from headway.stores.memory.claim import Claiming
+from headway.stores.memory.manage import Tending
+from headway.stores.memory.settle import Settling
 
 FENCES: list[tuple[Any, str, str]] = [
     (lifecycle.judge_lease, "if until <= now:", "if False:"),
@@ -41,7 +41,7 @@ FENCES: list[tuple[Any, str, str]] = [
     (Settling._charge, "row.losses = 0", "pass"),
     (Settling._settle_one, "row.losses = 0", "pass"),
     (Settling._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
-    (claiming._lost_at_most, "if row.losses <= losses:", "if True:"),
+    (claim._lost_at_most, "if row.losses <= losses:", "if True:"),
 ]
 """Where it stands, how it reads, and what it is without."""
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from headway.domain.job import JobState
 from headway.domain.settlement import Lose
 from headway.ports.statement import Operation
-from headway.stores.mongodb import claiming, managing, notebook, settling
+from headway.stores.mongodb import audit, claim, manage, settle
 
 HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
 """What takes the place of a condition that goes missing: true of every job that runs."""
@@ -28,7 +28,7 @@ PLACES = {
 
 def _without(place: str, key: str) -> Callable[[], None]:
     def plant() -> None:
-        sound = settling.holding
+        sound = settle.holding
 
         def holding(id: Any, token: str, now: Any) -> dict[str, Any]:
             which = sound(id, token, now)
@@ -53,7 +53,7 @@ def _plain_without(key: str) -> Callable[[], None]:
     """Only where nobody waits for the job and nothing continues it, which has a way of its own."""
 
     def plant() -> None:
-        sound = settling._completions
+        sound = settle._completions
 
         def completions(done: Any, now: Any, mark: int, *, alone: bool) -> Iterator[dict[str, Any]]:
             for change in sound(done, now, mark, alone=alone):
@@ -61,13 +61,13 @@ def _plain_without(key: str) -> Callable[[], None]:
                     change["q"][key] = HOLDS[key]
                 yield change
 
-        settling._completions = completions
+        settle._completions = completions
 
     return plant
 
 
 def unguarded_reaper() -> None:
-    sound = settling._giving_back
+    sound = settle._giving_back
 
     def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
         made = sound(change, now, mark)
@@ -75,21 +75,21 @@ def unguarded_reaper() -> None:
             made["q"]["$expr"] = True
         return made
 
-    settling._giving_back = giving_back
+    settle._giving_back = giving_back
 
 
 def _losses(careless: Callable[[Any, dict[str, Any]], None]) -> Callable[[], None]:
     """What a change does to the losses of a job goes wrong."""
 
     def plant() -> None:
-        sound = settling._giving_back
+        sound = settle._giving_back
 
         def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
             made = sound(change, now, mark)
             careless(change, made["u"][0]["$set"])
             return made
 
-        settling._giving_back = giving_back
+        settle._giving_back = giving_back
 
     return plant
 
@@ -105,16 +105,16 @@ def _always_charged(change: Any, new: dict[str, Any]) -> None:
 
 
 def claims_whatever_was_lost() -> None:
-    sound = claiming.Claiming._due
+    sound = claim.Claiming._due
 
     def due(self: Any, queue: str, order: Any, now: Any) -> dict[str, Any]:
         return sound(self, queue, replace(order, most_losses=None), now)
 
-    claiming.Claiming._due = due
+    claim.Claiming._due = due
 
 
 def claims_what_others_have_claimed() -> None:
-    sound = claiming.Claiming._take
+    sound = claim.Claiming._take
 
     def take(self: Any, ids: Any, order: Any, now: Any) -> Operation[Any]:
         taking = sound(self, ids, order, now)
@@ -126,12 +126,12 @@ def claims_what_others_have_claimed() -> None:
         except StopIteration as taken:
             return taken.value
 
-    claiming.Claiming._take = take
+    claim.Claiming._take = take
 
 
 def _taken_before_without(key: str) -> Callable[[], None]:
     def plant() -> None:
-        sound = claiming.Claiming._taken_before
+        sound = claim.Claiming._taken_before
 
         def taken_before(self: Any, order: Any, now: Any) -> Operation[Any]:
             taking = sound(self, order, now)
@@ -145,14 +145,14 @@ def _taken_before_without(key: str) -> Callable[[], None]:
             except StopIteration as taken:
                 return taken.value
 
-        claiming.Claiming._taken_before = taken_before
+        claim.Claiming._taken_before = taken_before
 
     return plant
 
 
 def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
     def plant() -> None:
-        sound = managing.Managing._change
+        sound = manage.Managing._change
 
         def change(
             self: Any, ids: Any, states: list[str], change: Any, gone: Any, already: Any
@@ -160,7 +160,7 @@ def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
             states = ANY_STATE if states == asked else states
             return sound(self, ids, states, change, gone, already)
 
-        managing.Managing._change = change
+        manage.Managing._change = change
 
     return plant
 
@@ -185,7 +185,7 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     "mongodb: every lease that runs out is charged": _losses(_always_charged),
     "mongodb: claiming whatever was lost": claims_whatever_was_lost,
     "mongodb: claiming without the state": claims_what_others_have_claimed,
-    "mongodb: cancelling without the state": _whatever_the_state(managing.OPEN),
+    "mongodb: cancelling without the state": _whatever_the_state(manage.OPEN),
     "mongodb: redriving without the state": _whatever_the_state(["failed", "cancelled"]),
     "mongodb: triggering without the state": _whatever_the_state(["pending"]),
 }

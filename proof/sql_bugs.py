@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headway.domain.settlement import Lose
 from headway.stores.sql import files as statements
-from headway.stores.sql import settling
+from headway.stores.sql import settle
 
 FENCE = re.compile(r"^\s+and (.*\blease_(?:token|until)\b.*)$", re.MULTILINE)
 GUARD = re.compile(
@@ -70,12 +70,12 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
 
 
 def every_lease_is_charged() -> None:
-    sound = settling.Settling._change
+    sound = settle.Settling._change
 
     def change(self: Any, change: Any) -> tuple[Any, ...]:
         return sound(self, replace(change, charged=True) if isinstance(change, Lose) else change)
 
-    settling.Settling._change = change
+    settle.Settling._change = change
 
 
 def _without(

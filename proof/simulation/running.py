@@ -283,7 +283,7 @@ def _on_virtual_time(world: World) -> Generator[None]:
             "headway.worker.worker",
         }:
             replace(module, "datetime", VirtualDatetime)
-        if name == "headway.stores.memory.inserting":
+        if name == "headway.stores.memory.insert":
             replace(module, "Row", WatchedRow)
     replace(Execution, "__hash__", lambda self: hash((self.claimed.id, self.claimed.lease.token)))
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None

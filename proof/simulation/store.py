@@ -18,7 +18,7 @@ from headway.ports.notifier import Attendant, Disposer, Listener, Reach
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.transaction import MemoryTransaction
-from headway.stores.patience import Patience, once_more
+from headway.stores.retry import Patience, once_more
 from proof.simulation.loop import SimulatedProcess
 
 if TYPE_CHECKING:

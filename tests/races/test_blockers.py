@@ -21,7 +21,7 @@ from headway.domain.job import ClaimedJob
 from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_token
-from headway.stores.sqlite.busy import wait_while_busy
+from headway.stores.sqlite.write_lock import wait_while_busy
 
 PAIRS = 2_000
 AT_ONCE = 16

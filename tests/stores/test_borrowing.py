@@ -10,8 +10,8 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from headway.stores.postgres import borrowing
-from headway.stores.postgres.borrowing import KEPT, Borrowed
+from headway.stores.postgres import connection_reuse
+from headway.stores.postgres.connection_reuse import KEPT, Borrowed
 from headway.stores.postgres.connections import own_pool
 
 SESSIONS = """select pid from pg_stat_activity where application_name = 'headway'

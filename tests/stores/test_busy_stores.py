@@ -20,8 +20,8 @@ from headway.errors import DataRefused
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
-from headway.stores.patience import Patience
 from headway.stores.postgres import PostgresStore
+from headway.stores.retry import Patience
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance.building import complete, new_job, running
 from tests.engine.bench import Bench

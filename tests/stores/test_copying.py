@@ -10,7 +10,7 @@ import pytest
 from headway import After, Headway
 from headway.domain.job import NewJob
 from headway.jobs.ids import new_id
-from headway.stores.postgres.copying import COPY_FROM, Copy
+from headway.stores.postgres.copy_rows import COPY_FROM, Copy
 from tests.servers import PostgresServer
 
 AWKWARD = "tab\tline\nreturn\rquote\"back\\slash\\n\\N\\.\\t {}, 'ü 🦊 \x01 \u2028"

@@ -9,8 +9,8 @@ import pytest
 
 from headway.domain.queries import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
-from headway.stores.patience import Patience
 from headway.stores.postgres import PostgresStore
+from headway.stores.retry import Patience
 from proof.proxy import Proxy
 from tests.servers import PostgresServer
 

@@ -13,7 +13,7 @@ from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Release, Retry
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
-from headway.stores.postgres.lanes import EVERYWHERE, LOOK_AROUND_EVERY, Lanes
+from headway.stores.postgres.claim_bounds import EVERYWHERE, LOOK_AROUND_EVERY, Lanes
 
 
 @pytest.fixture

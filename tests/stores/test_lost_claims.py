@@ -13,8 +13,8 @@ from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
 from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_id, new_token
-from headway.stores.patience import Patience
 from headway.stores.postgres import PostgresStore
+from headway.stores.retry import Patience
 from proof.proxy import Proxy
 from tests.servers import PostgresServer
 

@@ -25,8 +25,8 @@ from headway.errors import ConfigurationError, SchemaMissing, StoreUnreachable
 from headway.notifiers.mongodb import MongoNotifier
 from headway.ports.notifications import JobsScheduled, News
 from headway.stores.mongodb import MongoStore
-from headway.stores.mongodb.finding import SCAN
-from headway.stores.mongodb.surveying import READ_WHOLE
+from headway.stores.mongodb.find import SCAN
+from headway.stores.mongodb.statistics import READ_WHOLE
 from headway.testing.conformance.building import (
     ERROR,
     add,
@@ -372,7 +372,7 @@ def test_so_it_is_for_blocking_callers(
 async def test_a_job_remembers_its_last_attempts(
     store: MongoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.stores.mongodb.settling.KEPT", 10)
+    monkeypatch.setattr("headway.stores.mongodb.settle.KEPT", 10)
     job_id = await add(store, max_attempts=None)
     for number in range(13):
         (job,) = await claim(store, now=at(number))

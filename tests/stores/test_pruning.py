@@ -10,8 +10,8 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.queries import ClaimOrder, PruneRule, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_id, new_token
-from headway.stores.postgres import PostgresStore, pruning
-from headway.stores.postgres.pruning import EVERYTHING, LOOK_AT_ALL_EVERY, Pruned
+from headway.stores.postgres import PostgresStore, prune_bounds
+from headway.stores.postgres.prune_bounds import EVERYTHING, LOOK_AT_ALL_EVERY, Pruned
 from tests.stores.watch import Watch
 
 RULE = PruneRule(state=JobState.COMPLETED, older_than=0.0)

@@ -8,8 +8,8 @@ import pytest
 from headway.domain.job import NewJob
 from headway.domain.queries import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
-from headway.stores.postgres import PostgresStore, reaping
-from headway.stores.postgres.reaping import EVERYTHING, SLACK, SLOW, Reaped
+from headway.stores.postgres import PostgresStore, reap_bounds
+from headway.stores.postgres.reap_bounds import EVERYTHING, SLACK, SLOW, Reaped
 from tests.stores.watch import Watch
 
 

@@ -16,7 +16,7 @@ from headway.domain.job import NewJob
 from headway.errors import StoreError
 from headway.jobs.ids import new_id
 from headway.stores.sqlite import SqliteStore
-from headway.stores.sqlite.turns import Turns
+from headway.stores.sqlite.write_turns import Turns
 
 PATIENCE = 20.0
 

@@ -60,7 +60,7 @@ class _Postgres:
 
     @property
     def before(self) -> list[str]:
-        from headway.stores.postgres.migrating import prelude  # noqa: PLC0415 - needs psycopg
+        from headway.stores.postgres.migrate import prelude  # noqa: PLC0415 - needs psycopg
 
         return [prelude(self.schema)]
 

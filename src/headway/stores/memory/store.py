@@ -12,10 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.stores.memory.notebook import Notebook
-from headway.stores.memory.reading import Reading
-from headway.stores.memory.settling import Settling
-from headway.stores.memory.tending import Tending
+from headway.stores.memory.audit import Notebook
+from headway.stores.memory.manage import Tending
+from headway.stores.memory.read import Reading
+from headway.stores.memory.settle import Settling
 from headway.stores.memory.transaction import Locked, MemoryTransaction
 
 P = ParamSpec("P")

@@ -17,7 +17,7 @@ from headway.domain.job import JobState
 from headway.errors import StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.runtime.forks import Forkable
-from headway.stores.memory.lanes import Lanes
+from headway.stores.memory.pending import Lanes
 from headway.stores.memory.row import Row, restore, root_id
 from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction
 

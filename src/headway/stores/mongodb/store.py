@@ -40,10 +40,8 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
 from headway.stores.mongodb.documents import Collections
-from headway.stores.mongodb.limits import LONGEST, Limits
-from headway.stores.mongodb.migrating import applied_migrations, apply_migrations, migrations
-from headway.stores.mongodb.moving import Moving
-from headway.stores.mongodb.running import (
+from headway.stores.mongodb.migrate import applied_migrations, apply_migrations, migrations
+from headway.stores.mongodb.runners import (
     DRIVERS_ERRORS,
     AsyncRunner,
     BlockingRunner,
@@ -58,7 +56,9 @@ from headway.stores.mongodb.running import (
     through_conflicts,
     through_conflicts_sync,
 )
-from headway.stores.patience import Patience
+from headway.stores.mongodb.time_limits import LONGEST, Limits
+from headway.stores.mongodb.transfer import Moving
+from headway.stores.retry import Patience
 
 P = ParamSpec("P")
 T = TypeVar("T")

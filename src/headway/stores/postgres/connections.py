@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from headway.drivers.batches import with_literals
 from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, is_pooled
 from headway.ports.statement import Row, Statement
-from headway.stores.postgres.copying import Copy
+from headway.stores.postgres.copy_rows import Copy
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan made while the table was empty must still be right when it is full: what such a plan would

@@ -12,14 +12,14 @@ from headway.domain.lease import Lease, check_lease_for
 from headway.domain.queries import ClaimOrder, PruneRule
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement, reading
-from headway.stores.postgres import reaping
-from headway.stores.postgres.copying import COPY_FROM, Copy
-from headway.stores.postgres.lanes import Lanes
-from headway.stores.postgres.pruning import EVERYTHING, Pruned
-from headway.stores.postgres.reaping import Reaped
+from headway.stores.postgres import reap_bounds
+from headway.stores.postgres.claim_bounds import Lanes
+from headway.stores.postgres.copy_rows import COPY_FROM, Copy
+from headway.stores.postgres.prune_bounds import EVERYTHING, Pruned
+from headway.stores.postgres.reap_bounds import Reaped
 from headway.stores.sql.dialect import maybe_id
 from headway.stores.sql.files import load_statements
-from headway.stores.sql.moving import Moving
+from headway.stores.sql.transfer import Moving
 
 
 class PostgresDialect:
@@ -80,7 +80,7 @@ class PostgresOperations(Moving):
     @reading
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:
         # A given `now` may lie anywhere: trust no bound.
-        window = self._reaped.window() if now is None else reaping.EVERYTHING
+        window = self._reaped.window() if now is None else reap_bounds.EVERYTHING
         began = time.monotonic()
         rows = yield Statement(self._sql["expired"], (now, limit, window), alone=True)
         if now is None:

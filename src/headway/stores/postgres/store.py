@@ -30,8 +30,7 @@ from headway.providers.asyncpg import Asyncpg
 from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
-from headway.stores.patience import Patience, once_more
-from headway.stores.postgres.borrowing import Borrowed
+from headway.stores.postgres.connection_reuse import Borrowed
 from headway.stores.postgres.connections import (
     DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
@@ -45,12 +44,13 @@ from headway.stores.postgres.connections import (
     is_transient,
     own_pool,
 )
-from headway.stores.postgres.deadlines import Deadlines
-from headway.stores.postgres.migrating import applied_migrations, apply_migrations, script
+from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
 from headway.stores.postgres.operations import PostgresOperations
-from headway.stores.sql.driving import drive, drive_sync
+from headway.stores.postgres.time_limits import Deadlines
+from headway.stores.retry import Patience, once_more
+from headway.stores.sql.caller_transaction import Joining, layers
+from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.files import load_migrations
-from headway.stores.sql.joining import Joining, layers
 
 P = ParamSpec("P")
 T = TypeVar("T")

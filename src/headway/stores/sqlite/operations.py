@@ -15,7 +15,7 @@ from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.files import load_statements
-from headway.stores.sql.moving import Moving
+from headway.stores.sql.transfer import Moving
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

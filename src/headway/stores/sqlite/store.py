@@ -28,13 +28,13 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.providers.sqlite3 import Sqlite3
 from headway.runtime.forks import Forkable
+from headway.stores.sql.caller_transaction import Joining
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
-from headway.stores.sql.joining import Joining
-from headway.stores.sqlite.busy import begin_immediate, retry_while_busy, wait_while_busy
 from headway.stores.sqlite.operations import SqliteOperations
 from headway.stores.sqlite.threads import ConnectionThread, in_own_thread
-from headway.stores.sqlite.turns import Turns
+from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy, wait_while_busy
+from headway.stores.sqlite.write_turns import Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.providers.sqlite3 import execute
-from headway.stores.sql.driving import drive_sync
-from headway.stores.sqlite.busy import begin_immediate, retry_while_busy
-from headway.stores.sqlite.turns import Turns
+from headway.stores.sql.drive import drive_sync
+from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy
+from headway.stores.sqlite.write_turns import Turns
 
 T = TypeVar("T")
 Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]

@@ -10,9 +10,9 @@ from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
 from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
-from headway.stores.mongodb.finding import check_page
-from headway.stores.mongodb.managing import Managing
-from headway.stores.mongodb.settling import holding
+from headway.stores.mongodb.find import check_page
+from headway.stores.mongodb.manage import Managing
+from headway.stores.mongodb.settle import holding
 
 
 class Notebook(Managing):

@@ -11,8 +11,8 @@ from headway.domain.views import AuditPage, Progress
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import maybe_time, to_attempt, to_audit, to_worker
-from headway.stores.sql.finding import NEWEST, is_id
-from headway.stores.sql.surveying import Surveying
+from headway.stores.sql.find import NEWEST, is_id
+from headway.stores.sql.statistics import Surveying
 
 
 class Reading(Surveying):

@@ -24,7 +24,7 @@ from headway.domain.settlement import (
 )
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.dialect import maybe_id, maybe_time
-from headway.stores.sql.inserting import Inserting
+from headway.stores.sql.insert import Inserting
 
 _Lease = tuple[JobState | None, str | None, datetime | None]
 """State, token and expiry of a row; all None if there is none."""

@@ -32,7 +32,7 @@ from headway.stores.mongodb.documents import (
     stamp,
     to_record,
 )
-from headway.stores.mongodb.finding import STOPPED, Finding, matching
+from headway.stores.mongodb.find import STOPPED, Finding, matching
 
 COUNTED = 3_000
 """Jobs of one state that are counted one by one."""

@@ -12,9 +12,9 @@ from headway.domain.lifecycle import judge_lease
 from headway.domain.queries import ProgressReport, QueueRecord
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
-from headway.stores.memory.reading import CURSOR, before_cursor
-from headway.stores.memory.rollcall import RollCall
+from headway.stores.memory.read import CURSOR, before_cursor
 from headway.stores.memory.table import moment
+from headway.stores.memory.workers import RollCall
 
 
 class Notebook(RollCall):

@@ -13,7 +13,7 @@ from headway.domain.transfer import Departure, PackedJob
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.dialect import to_attempt, to_record
-from headway.stores.sql.managing import Managing
+from headway.stores.sql.manage import Managing
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(PackedJob)

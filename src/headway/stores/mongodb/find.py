@@ -23,7 +23,7 @@ from headway.drivers.mongodb import Document
 from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
-from headway.stores.mongodb.reading import Reading
+from headway.stores.mongodb.read import Reading
 
 SCAN = 10_000
 """Jobs looked at for one page."""

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.domain.queries import QueueRecord, WorkerRecord
 from headway.ports.statement import Operation
-from headway.stores.memory.claiming import Claiming
+from headway.stores.memory.claim import Claiming
 from headway.stores.memory.table import moment
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from headway.stores.mongodb.documents import (
     present,
     sequence_of,
 )
-from headway.stores.mongodb.settling import Settling
+from headway.stores.mongodb.settle import Settling
 
 
 class Managing(Settling):

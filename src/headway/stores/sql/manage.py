@@ -10,7 +10,7 @@ from headway.domain.lease import Verdict
 from headway.domain.queries import ProgressReport, WorkerRecord
 from headway.domain.views import AuditRecord
 from headway.ports.statement import Operation, Statement
-from headway.stores.sql.settling import Settling
+from headway.stores.sql.settle import Settling
 
 
 class Managing(Settling):

@@ -12,6 +12,7 @@ from headway.domain.transfer import Departure, PackedJob
 from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
+from headway.stores.mongodb.audit import Notebook
 from headway.stores.mongodb.documents import (
     in_parts,
     literal,
@@ -20,7 +21,6 @@ from headway.stores.mongodb.documents import (
     to_attempt,
     to_record,
 )
-from headway.stores.mongodb.notebook import Notebook
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(PackedJob)

@@ -42,7 +42,7 @@ from headway.stores.mongodb.documents import (
     sequence_of,
     stamp,
 )
-from headway.stores.mongodb.inserting import Inserting
+from headway.stores.mongodb.insert import Inserting
 
 MOST = 200
 """Completions in one change; each of them looks its output up in a list of so many."""

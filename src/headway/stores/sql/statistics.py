@@ -21,7 +21,7 @@ from headway.domain.queries import (
 )
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import maybe_time
-from headway.stores.sql.finding import NEWEST, Finding
+from headway.stores.sql.find import NEWEST, Finding
 
 COUNTED = 3_000
 """Jobs of one state that are counted one by one."""

@@ -22,7 +22,7 @@ from headway.domain.settlement import (
 )
 from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
-from headway.stores.memory.inserting import Inserting
+from headway.stores.memory.insert import Inserting
 from headway.stores.memory.row import Row
 from headway.stores.memory.table import moment
 

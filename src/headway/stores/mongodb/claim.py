@@ -25,7 +25,7 @@ from headway.domain.queries import ClaimOrder
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
 from headway.stores.mongodb.documents import ORDER, literal, micros, present, to_claimed
-from headway.stores.mongodb.surveying import Surveying
+from headway.stores.mongodb.statistics import Surveying
 
 TRIES = 6
 FURTHEST = 5_000

@@ -15,7 +15,7 @@ from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
-from headway.stores.mongodb.claiming import Claiming
+from headway.stores.mongodb.claim import Claiming
 from headway.stores.mongodb.documents import (
     OPEN,
     in_parts,
@@ -24,7 +24,7 @@ from headway.stores.mongodb.documents import (
     of_sequence,
     stamp,
 )
-from headway.stores.mongodb.reading import by_sequence
+from headway.stores.mongodb.read import by_sequence
 
 _Key = tuple[str, str]
 """A job type and a deduplication key."""

@@ -13,7 +13,7 @@ from headway.domain.schedule import After, At
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
-from headway.stores.sql.reading import Reading
+from headway.stores.sql.read import Reading
 
 
 class Inserting(Reading):
