@@ -14,10 +14,10 @@ import pytest
 
 from headway import Headway
 from headway.domain.events import Event, WorkerRecovered, WorkerTroubled
-from headway.notifiers.linked import LinkedNotifier
 from headway.notifiers.nats import NatsNotifier
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
+from headway.notifiers.remote import LinkedNotifier
 from headway.stores.memory import MemoryStore
 from tests.servers import PostgresServer
 from tests.servers_news import NatsServer, NewsServer, RedisServer, ValkeyServer

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.notifiers.outbox import MOST, Outbox
-from headway.notifiers.wire import LARGEST, decode, pack
+from headway.notifiers.packets import LARGEST, decode, pack
 from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
 
 names = st.text("abcXYZ019_./:-", min_size=1, max_size=200)

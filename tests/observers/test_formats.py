@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headway import Fixed, Headway
-from headway.observers.carrying import Carried, encode_carried
 from headway.observers.formats import FIELDS, JobFields, JsonFormatter, LineFormatter
+from headway.observers.trace_context import Carried, encode_carried
 
 log = logging.getLogger("tests.formats")
 app = Headway("memory://")

@@ -21,11 +21,11 @@ from headway import Headway, InvalidOption, JobNotFound
 from headway.domain import events
 from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
-from headway.observers.budget import Budget
-from headway.observers.carrying import decode_carried
-from headway.observers.counting import COUNTERS
+from headway.observers.counters import COUNTERS
 from headway.observers.formats import JobFields
 from headway.observers.otel import OtelObserver
+from headway.observers.rate_limit import Budget
+from headway.observers.trace_context import decode_carried
 from tests.observers.office import Office
 
 

@@ -15,15 +15,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Headway, Job
 from headway.domain import events
-from headway.observers import surveying
-from headway.observers.counting import COUNTERS
+from headway.observers import store_gauges
+from headway.observers.counters import COUNTERS
 from headway.observers.prometheus import (
     ObserverCollector,
     PrometheusObserver,
     QueueCollector,
     exposition,
 )
-from headway.observers.surveying import Surveyor
+from headway.observers.store_gauges import Surveyor
 from tests.observers.conftest import Office
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -80,7 +80,7 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 ) -> None:
     app = Headway("memory://")
     asked: list[int] = []
-    look = surveying.look
+    look = store_gauges.look
 
     def counted(store: Any) -> Any:
         asked.append(1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from headway.django.connection_store import Joined
 from headway.django.database import postgres_dsn
-from headway.django.joined import Joined
 from headway.drivers.postgres import describe
-from headway.notifiers.link import Ears, Link
+from headway.notifiers.channel import Ears, Link
 from headway.notifiers.postgres import PostgresNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.postgres import PostgresStore

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headway.django.connection_store import Joined
 from headway.django.database import sqlite_path
-from headway.django.joined import Joined
-from headway.notifiers.link import Ears, Link
+from headway.notifiers.channel import Ears, Link
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.sqlite import SqliteStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headway.errors import NotifierClosed
-from headway.notifiers.hub import Hub, Subscriber
+from headway.notifiers.subscribers import Hub, Subscriber
 from headway.ports.notifications import EVERYTHING, Interest, News, SequenceEnded
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
 from headway.ports.statement import Operation

@@ -18,9 +18,9 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from headway.domain.names import check_identifier
 from headway.drivers.mongodb import Command, Document, describe
-from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import LinkedNotifier
-from headway.notifiers.wire import Message, pack
+from headway.notifiers.channel import Ears, Link
+from headway.notifiers.packets import Message, pack
+from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import News, Topic
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation

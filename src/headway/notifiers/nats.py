@@ -15,10 +15,10 @@ from nats.js.api import StorageType
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 
-from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import LinkedNotifier
-from headway.notifiers.prefix import split_prefix
-from headway.notifiers.wire import Message
+from headway.notifiers.channel import Ears, Link
+from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.packets import Message
+from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic
 
 HINTS_LIVE = 60.0

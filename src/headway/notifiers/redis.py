@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import LinkedNotifier
-from headway.notifiers.prefix import split_prefix
-from headway.notifiers.wire import Message
+from headway.notifiers.channel import Ears, Link
+from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.packets import Message
+from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic
 
 PARAMETERS = (

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.notifiers.link import Ears, Link
-from headway.notifiers.linked import LinkedNotifier
-from headway.notifiers.wire import Message
+from headway.notifiers.channel import Ears, Link
+from headway.notifiers.packets import Message
+from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic
 from headway.ports.notifier import Reach
 

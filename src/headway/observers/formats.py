@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headway.observers.carrying import decode_carried
+from headway.observers.trace_context import decode_carried
 from headway.ports.attempt import current_attempt
 
 FIELDS = ("job_id", "job_type", "queue", "sequence_id", "attempt", "worker", "trace_id")

@@ -42,9 +42,9 @@ from headway.domain.events import Event
 from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, NewJob
 from headway.errors import InvalidOption
-from headway.observers.budget import Budget
-from headway.observers.carrying import Carried, decode_carried, encode_carried
-from headway.observers.counting import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting
+from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting
+from headway.observers.rate_limit import Budget
+from headway.observers.trace_context import Carried, decode_carried, encode_carried
 from headway.ports.tracing import AttemptTrace, Starting, Tracing
 
 SYSTEM = "headway"

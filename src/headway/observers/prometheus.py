@@ -30,8 +30,8 @@ except ModuleNotFoundError as error:
 
 from headway.domain.events import Event
 from headway.domain.job import JobState
-from headway.observers.counting import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counting, Labels
-from headway.observers.surveying import Survey, Surveyor
+from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counting, Labels
+from headway.observers.store_gauges import Survey, Surveyor
 from headway.ports.store import Store
 
 BOUNDS = (

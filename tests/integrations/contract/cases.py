@@ -24,9 +24,9 @@ from shop.models import Order
 from headway import ConfigurationError, Dedup, Fixed, InvalidOption
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
-from headway.django.framework import framework, is_used
 from headway.django.project import DjangoHeadway, described_app
 from headway.django.tasks import HeadwayBackend, run_task
+from headway.django.tasks_framework import framework, is_used
 from headway.stores.sql.files import load_migrations
 from tests.integrations.contract.jobs import elsewhere, on_the_loop
 from tests.integrations.contract.settings import TASKS

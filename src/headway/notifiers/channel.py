@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.notifiers.wire import Message
+from headway.notifiers.packets import Message
 from headway.ports.notifications import Topic
 
 

@@ -18,10 +18,10 @@ from random import random
 from typing import Any
 
 from headway.errors import NotifierClosed
-from headway.notifiers.hub import Hub, Subscriber
-from headway.notifiers.link import Ears, Link
+from headway.notifiers.channel import Ears, Link
 from headway.notifiers.outbox import Outbox
-from headway.notifiers.wire import LARGEST, Message, Packet, decode, encode, pack
+from headway.notifiers.packets import LARGEST, Message, Packet, decode, encode, pack
+from headway.notifiers.subscribers import Hub, Subscriber
 from headway.ports.notifications import (
     EVERYTHING,
     Interest,
