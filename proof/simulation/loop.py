@@ -17,8 +17,16 @@ PROCESS: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVa
 )
 
 
+MOST_TURNS = 100_000
+"""Turns of the loop at one moment; more of them will never end."""
+
+
 class Deadlock(Exception):
     """Nothing is scheduled any more, and what was asked for has not happened."""
+
+
+class Livelock(Exception):
+    """The loop turns without end, and time stands still."""
 
 
 class SimulatedProcess:
@@ -44,12 +52,17 @@ class _Leap:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
+        self._turns = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise Deadlock
-        if timeout > 0:
+        if self._loop.now + timeout > self._loop.now:
             self._loop.now += timeout
+            self._turns = 0
+        self._turns += 1
+        if self._turns > MOST_TURNS:
+            raise Livelock
         return []
 
     def close(self) -> None: ...

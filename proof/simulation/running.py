@@ -21,7 +21,7 @@ from headway.worker.settings import WorkerSettings
 from headway.worker.worker import Worker
 from proof.simulation import jobs, people
 from proof.simulation.checker import Violation
-from proof.simulation.loop import Deadlock, SimulatedProcess, VirtualLoop
+from proof.simulation.loop import Deadlock, Livelock, SimulatedProcess, VirtualLoop
 from proof.simulation.memory import WatchedRow
 from proof.simulation.scenario import Fault, Scenario
 from proof.simulation.store import SimulatedNotifier, SimulatedStore
@@ -58,6 +58,8 @@ def simulate(scenario: Scenario) -> Outcome:
             loop.run_until_complete(_Run(world, outcome).go())
         except Deadlock:
             world.fail(Violation("everything ends", "nothing is scheduled any more"))
+        except Livelock:
+            world.fail(Violation("everything ends", "something is scheduled again and again"))
         _clear_away(loop)
     if world.violation is not None:
         outcome.invariant = world.violation.invariant

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proof.simulation.loop import Deadlock, VirtualLoop
+from proof.simulation.loop import Deadlock, Livelock, VirtualLoop
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -52,6 +52,25 @@ def test_the_loop_leaps_from_timer_to_timer() -> None:
         loop.run_forever()
     assert moments == [pytest.approx(3600)]
     loop.close()
+
+
+def test_a_loop_that_never_gets_on_is_ended() -> None:
+    loop = VirtualLoop()
+    loop.now = 1.0
+
+    def again() -> None:
+        loop.call_later(1e-20, again)
+
+    loop.call_soon(again)
+    with pytest.raises(Livelock):
+        loop.run_forever()
+    loop.close()
+
+
+def test_a_timer_that_is_early_by_rounding_keeps_no_suspect_waiting() -> None:
+    """In this scenario a suspect's timer fires 0.1 microseconds before its time."""
+    said = python("-m", "proof.simulation", "--first", "647649539", "--operations", "1")
+    assert json.loads(said.splitlines()[-1])["scenarios"] == 1
 
 
 def test_scenarios_hold_and_go_the_same_way_again() -> None:

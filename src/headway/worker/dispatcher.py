@@ -37,6 +37,8 @@ LONGEST = 2.0
 """Seconds that it waits at most, if the store is slow to take back what else was claimed."""
 ALONE = 1.0
 """Seconds after which a suspect that still runs does not keep others from running any more."""
+EARLY = 0.001
+"""Seconds by which a timer may be early, by rounding: its time counts as reached all the same."""
 
 
 class Dispatcher:
@@ -136,19 +138,18 @@ class Dispatcher:
         alone = len(self._held) <= 1
         only_company = len(self._held) <= 1 + lanes.running
         waited = now - self._reserved_at
-        if suspect.interruption is not None or (
-            waited >= COMPANY and not lanes.has_room_for(suspect)
-        ):
+        has_waited = waited >= COMPANY - EARLY
+        if suspect.interruption is not None or (has_waited and not lanes.has_room_for(suspect)):
             self._next = None
             self._set_aside(suspect)
             self._end_isolation()
-        elif alone or (waited >= COMPANY and only_company) or waited >= LONGEST:
+        elif alone or (has_waited and only_company) or waited >= LONGEST - EARLY:
             self._next = None
             lanes.suspected = suspect
             lanes.take_alone(suspect)
             self._after(ALONE, self._end_isolation)
             start(suspect)
-        elif waited >= COMPANY:  # what was given back is still being committed
+        elif has_waited:  # what was given back is still being committed
             self._after(LONGEST - waited, self.dispatch)
 
     def _end_isolation(self) -> None:
