@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psycopg
 
-from headway.cli.benching import measuring as benching
-from headway.cli.benching.place import MemoryPlace, PostgresPlace, SqlitePlace, known_place
+from headway.cli.bench import measurements as benching
+from headway.cli.bench.database import MemoryPlace, PostgresPlace, SqlitePlace, known_place
 
 
 class Place:

@@ -31,9 +31,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from benchmarks.measuring import Place
 from headway import Headway, LogObserver
-from headway.cli.benching.work import TEXT, Work
+from headway.cli.bench.work import TEXT, Work
 from headway.cli.logs import set_up_logs
-from headway.cli.running import run_loop
+from headway.cli.worker_process import run_loop
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition
 from headway.ports.observer import Observer

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headway import Continuation, Headway, Job
-from headway.cli.benching import work
-from headway.cli.benching.work import TEXT
+from headway.cli.bench import work
+from headway.cli.bench.work import TEXT
 
 __all__ = ["TEXT", "Work"]
 

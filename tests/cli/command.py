@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from headway.cli.commands import headway
+from headway.cli.command import headway
 
 
 def command(

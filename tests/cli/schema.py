@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.cli.results import RESULTS
+from headway.cli.json_results import RESULTS
 
 FILE = Path(__file__).parents[2] / "docs" / "command-schema.json"
 

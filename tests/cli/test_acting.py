@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.cli.acting import COUNTED, many_jobs
+from headway.cli.actions import COUNTED, many_jobs
 from headway.domain.views import Counted
 
 

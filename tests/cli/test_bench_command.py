@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.cli.benching.place import SCHEMA
-from headway.cli.benching.schema import MARK
+from headway.cli.bench.database import SCHEMA
+from headway.cli.bench.schema import MARK
 
 pytestmark = pytest.mark.slow
 

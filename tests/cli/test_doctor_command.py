@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from headway import Headway
-from headway.cli.examining import postgres
+from headway.cli.doctor import postgres
 from tests.cli.command import command
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from headway.cli.durations import ago, duration, moment, spoken
+from headway.cli.times import ago, duration, moment, spoken
 
 
 @pytest.mark.parametrize(

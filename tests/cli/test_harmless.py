@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.cli.harmless import cut, harmless, harmless_json, width
+from headway.cli.safe_text import cut, harmless, harmless_json, width
 
 
 @pytest.mark.parametrize(

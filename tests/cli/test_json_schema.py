@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from headway.cli.commands import headway
-from headway.cli.failing import Exit
-from headway.cli.results import RESULTS
+from headway.cli.command import headway
+from headway.cli.errors import Exit
+from headway.cli.json_results import RESULTS
 from tests.cli.schema import FILE, schema
 from tests.docs.pages import ROOT
 

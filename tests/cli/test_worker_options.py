@@ -8,7 +8,7 @@ import click
 import pytest
 
 from headway import Retention, WorkQueue
-from headway.cli.worker import parse_queues, parse_retention
+from headway.cli.commands.worker import parse_queues, parse_retention
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from headway import Headway, Job
-from headway.cli.benching.schema import own_schema
+from headway.cli.bench.schema import own_schema
 from headway.errors import ConfigurationError
 from headway.ports.notifier import Hearing
 from headway.stores.postgres import PostgresStore

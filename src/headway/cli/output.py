@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from headway.cli.harmless import LONGEST, cut, harmless, harmless_json, width
+from headway.cli.safe_text import LONGEST, cut, harmless, harmless_json, width
 from headway.domain.views import Counted
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import click
 import msgspec
 
-from headway.cli.failing import Exit, Failed
+from headway.cli.errors import Exit, Failed
 from headway.domain.filters import render_filter
 from headway.domain.names import check_id
 from headway.domain.queries import JobFilter, Page

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import click
 
 from headway.app import Headway
-from headway.cli.failing import Exit, Failed
+from headway.cli.errors import Exit, Failed
 from headway.errors import HeadwayError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import click
 
-from headway.cli.harmless import harmless
 from headway.cli.output import in_colour
+from headway.cli.safe_text import harmless
 from headway.domain.views import GraphNode, Link, SequenceGraph
 
 WORDS = {Link.STARTED: "started", Link.BLOCKS: "waits for"}

@@ -1,0 +1,74 @@
+"""The `headway` command: its commands, each in a module of its own name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headway.cli.commands.bench import bench
+from headway.cli.commands.check import check
+from headway.cli.commands.completion import completion
+from headway.cli.commands.config import config
+from headway.cli.commands.copy import copy
+from headway.cli.commands.dashboard import dashboard
+from headway.cli.commands.dev import dev
+from headway.cli.commands.doctor import doctor
+from headway.cli.commands.health import health
+from headway.cli.commands.jobs import jobs
+from headway.cli.commands.migrate import migrate
+from headway.cli.commands.queues import queues
+from headway.cli.commands.sequences import sequences
+from headway.cli.commands.start import start
+from headway.cli.commands.stats import stats, why
+from headway.cli.commands.worker import worker
+from headway.cli.commands.workers import workers
+from headway.cli.errors import Exit
+from headway.cli.output import colours_wanted, say
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "HEADWAY"}
+
+
+class Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted")
+            ctx.exit(Exit.INTERRUPTED)
+
+
+@click.group(cls=Commands, context_settings=CONTEXT)
+@click.version_option(package_name="headway", prog_name="headway")
+@click.pass_context
+def headway(context: click.Context) -> None:
+    """A job queue that lives in your database.
+
+    TARGET is a file, `module:app`, a DSN, or the address of a dashboard (http://host:port, with its
+    token in HEADWAY_TOKEN). Left out, it is HEADWAY_APP, or the app.py, main.py, jobs.py or
+    headway.db in this folder.
+    """
+    context.color = colours_wanted()
+
+
+for command in (
+    bench,
+    check,
+    completion,
+    config,
+    copy,
+    dashboard,
+    dev,
+    doctor,
+    health,
+    jobs,
+    migrate,
+    queues,
+    sequences,
+    start,
+    stats,
+    why,
+    worker,
+    workers,
+):
+    headway.add_command(command)

@@ -1,0 +1,56 @@
+"""`headway check`: what a deployment of this code would break."""
+
+from __future__ import annotations
+
+import click
+
+from headway.app import Headway
+from headway.cli.errors import Exit
+from headway.cli.json_results import CheckReport
+from headway.cli.output import Column, json_option, print_json, print_table, say
+from headway.cli.session import Place, visit
+from headway.cli.target import app_argument
+from headway.domain.views import Misfit
+
+COLUMNS = (
+    Column("JOB"),
+    Column("TYPE", shrinks=True),
+    Column("STATE"),
+    Column("PROBLEM", shrinks=True),
+)
+BATCH = 1_000
+
+
+@click.command()
+@app_argument
+@json_option
+def check(app: Headway, as_json: bool) -> None:
+    """Find waiting jobs that this code could not run.
+
+    Holds the inputs of jobs that have not ended against the job types in this code, and exits with
+    1 if some do not fit: run it before a deployment.
+    """
+    if not list(app.registry):
+        raise click.UsageError("name the app itself, for its job types: app.py or module:app")
+
+    async def errand(there: Place) -> CheckReport:
+        examined = 0
+        misfits: list[Misfit] = []
+        cursor: str | None = None
+        while True:
+            checked = await there.insight.check(cursor=cursor, limit=BATCH)
+            examined += checked.examined
+            misfits += checked.misfits
+            cursor = checked.cursor
+            if cursor is None:
+                return CheckReport(examined=examined, misfits=misfits)
+
+    report = visit(app, errand)
+    if as_json:
+        print_json(report)
+    else:
+        rows = [(each.job_id, each.type, each.state, each.problem) for each in report.misfits]
+        print_table(COLUMNS, rows)
+        say(f"{report.examined:,} waiting jobs looked at, {len(report.misfits):,} do not fit")
+    if report.misfits:
+        raise SystemExit(Exit.PROBLEM)

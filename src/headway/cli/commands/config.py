@@ -1,0 +1,134 @@
+"""`headway config show`: the settings in effect, and where each came from; secrets are masked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import cast
+
+import click
+
+from headway.app import Headway
+from headway.cli.json_results import Setting
+from headway.cli.output import Column, json_option, print_json, print_table
+from headway.cli.target import Named, Remote, named_argument
+from headway.cli.times import spoken
+from headway.errors import ConfigurationError
+from headway.worker.settings import Retention, WorkerSettings
+
+COLUMNS = (Column("SETTING"), Column("VALUE", shrinks=True), Column("FROM", shrinks=True))
+IN_SECONDS = frozenset(
+    {
+        "forget_audit_after",
+        "forget_workers_after",
+        "grace",
+        "heartbeat_every",
+        "lease_for",
+        "maintain_every",
+        "poll_every",
+        "poll_when_told",
+        "prefetch_for",
+        "reap_every",
+    }
+)
+OPTIONS = {"lease_for": "LEASE"}
+"""Settings that the worker's options call otherwise."""
+DERIVED = {
+    "heartbeat_every": "a third of the lease",
+    "poll_when_told": "up to three times poll_every",
+    "reap_every": "a tenth of the lease, at most 1 s",
+}
+
+_SECRET = re.compile(
+    r"(?P<before>://[^:/@\s]*:)\S*(?=@)|(?P<name>(?:password|token|secret)=)[^&\s]*"
+)
+
+
+@click.group()
+def config() -> None:
+    """Settings."""
+
+
+@config.command()
+@named_argument
+@json_option
+def show(named: Named, as_json: bool) -> None:
+    """The settings in effect, and where each came from. Secrets are masked."""
+    found = list(_settings(named))
+    if as_json:
+        print_json(found)
+    else:
+        print_table(COLUMNS, [(each.name, each.value, each.source) for each in found])
+
+
+def masked(text: str) -> str:
+    """A URL without its secrets."""
+    return _SECRET.sub(lambda match: f"{match['before'] or match['name']}***", text)
+
+
+def _settings(named: Named) -> Iterator[Setting]:
+    yield Setting(name="target", value=masked(named.text), source=named.source)
+    target = named.load()
+    token = os.environ.get("HEADWAY_TOKEN")
+    yield Setting(
+        name="token",
+        value="***" if token else "none",
+        source="HEADWAY_TOKEN" if token else "default",
+    )
+    if isinstance(target, Remote):
+        return
+    own = "default" if "://" in named.text else "the app"
+    source = named.source if "://" in named.text else own
+    yield Setting(name="store", value=target.store.name, source=source)
+    yield Setting(name="notifier", value=type(target.notifier).__name__, source=own)
+    types = sorted(target.registry, key=lambda each: each.name)
+    yield Setting(
+        name="job types", value=", ".join(each.name for each in types) or "none", source=own
+    )
+    yield from _worker_settings(target)
+
+
+def _worker_settings(app: Headway) -> Iterator[Setting]:
+    usual = WorkerSettings()
+    try:
+        chosen = app.worker().settings
+    except ConfigurationError:  # no handlers here: a DSN
+        chosen = usual
+    for field in fields(WorkerSettings):
+        name = field.name
+        if name == "worker_id":
+            continue
+        option = f"HEADWAY_WORKER_{OPTIONS.get(name, name).upper()}"
+        given = os.environ.get(option)
+        value = getattr(chosen, name)
+        if given:
+            source, text = option, given
+        elif value == getattr(usual, name):
+            source, text = "default", _text(name, value)
+        else:
+            source, text = "the job types", _text(name, value)
+        yield Setting(name=f"worker.{name}", value=text, source=source)
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case None:
+            return DERIVED.get(name, "none")
+        case Retention():
+            return ", ".join(
+                f"{state} {'for ever' if kept is None else spoken(kept.total_seconds())}"
+                for state, kept in value.by_state()
+            )
+        case dict():
+            by_name = cast("dict[str, Retention]", value)
+            return (
+                "; ".join(f"{key}: {_text(name, each)}" for key, each in by_name.items()) or "none"
+            )
+        case tuple():
+            return ", ".join(map(str, cast("tuple[object, ...]", value)))
+        case float() if name in IN_SECONDS:
+            return spoken(value)
+        case _:
+            return str(value)

@@ -1,0 +1,62 @@
+"""`headway health`: whether the store answers, has the right schema and, if asked, a worker lives
+here; for probes that run a command."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import click
+
+from headway.admin.explanation import is_alive
+from headway.app import Headway
+from headway.cli.errors import Exit, Failed, clean_errors
+from headway.cli.target import app_argument
+
+PATIENCE = 5.0
+"""Seconds that the store has for answering."""
+
+
+@click.command()
+@app_argument
+@click.option("--worker", is_flag=True, help="Also look for a living worker on this host.")
+def health(app: Headway, worker: bool) -> None:
+    """Exit with 0 if all is well.
+
+    4: the store does not answer, or its schema is not up to date. 1: with --worker, no worker of
+    this host has been heard of for 20 seconds.
+    """
+    click.echo(asyncio.run(_check(app, worker=worker)))
+
+
+@clean_errors
+async def _check(app: Headway, *, worker: bool) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            steps = await app.store.migration_status()
+            missing = [step.name for step in steps if step.applied_at is None]
+            if missing:
+                raise Failed(
+                    f"the schema of {app.store.name} lacks {', '.join(missing)}: "
+                    "run `headway migrate up`",
+                    Exit.UNREACHABLE,
+                )
+            if worker:
+                await _look_for_worker(app)
+    except TimeoutError:
+        raise Failed(
+            f"{app.store.name} has not answered for {PATIENCE:g} s", Exit.UNREACHABLE
+        ) from None
+    return f"{app.store.name} is well"
+
+
+async def _look_for_worker(app: Headway) -> None:
+    store, host = app.store, socket.gethostname()
+    await store.open()
+    try:
+        now = await store.run(store.time)
+        workers = await store.run(store.workers)
+    finally:
+        await store.close()
+    if not any(worker.host == host and is_alive(worker, now) for worker in workers):
+        raise Failed(f"no worker on {host} lives")

@@ -1,0 +1,152 @@
+"""`headway jobs`: which there are, what became of them, and the levers on them."""
+
+from __future__ import annotations
+
+import click
+
+from headway.app import Headway
+from headway.cli.actions import act
+from headway.cli.filters import filter_argument, read_filter, targets_argument
+from headway.cli.job_text import moment_now, note_on, print_job, shown_state
+from headway.cli.output import Column, json_option, print_json, print_table, say, watched
+from headway.cli.session import Place, visit
+from headway.cli.tail import tail_jobs
+from headway.cli.target import Remote, place_option
+from headway.cli.times import ago, duration
+from headway.domain.job import JobRecord
+from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.views import JobAction, JobDetail
+
+COLUMNS = (
+    Column("ID"),
+    Column("TYPE", shrinks=True),
+    Column("STATE"),
+    Column("QUEUE", shrinks=True),
+    Column("FAILED", right=True),
+    Column("CREATED"),
+    Column("NOTE", shrinks=True),
+)
+
+
+@click.group()
+def jobs() -> None:
+    """List jobs, look at one, retry, cancel, delete or run them.
+
+    A FILTER is words such as state:failed type:charge queue:mail args.order_id:7 error:timeout
+    created:<1h; all of them must be true of a job.
+    """
+
+
+@jobs.command("list")
+@filter_argument
+@place_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
+)
+@click.option("--cursor", help="Go on where another list ended.")
+@json_option
+def list_(
+    words: tuple[str, ...],
+    place: Headway | Remote,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """Jobs that match, newest first."""
+
+    async def errand(there: Place) -> Page:
+        return await find(there, read_filter(words), cursor, limit)
+
+    page = visit(place, errand)
+    if as_json:
+        print_json(page)
+        return
+    now = moment_now()
+    rows = [
+        (
+            job.id,
+            job.type,
+            shown_state(job, now),
+            job.queue,
+            job.attempts + job.losses or "-",
+            ago(job.created_at, now),
+            note_on(job, now),
+        )
+        for job in page.jobs
+    ]
+    print_table(COLUMNS, rows)
+    if not rows:
+        say("no jobs match")
+    if page.cursor is not None:
+        say(f"there may be more: --cursor {page.cursor}")
+
+
+@jobs.command()
+@click.argument("id")
+@place_option
+@json_option
+def show(id: str, place: Headway | Remote, as_json: bool) -> None:
+    """Everything about one job."""
+
+    async def errand(there: Place) -> JobDetail:
+        return await there.insight.job(id)
+
+    detail = visit(place, errand)
+    if as_json:
+        print_json(detail)
+    else:
+        print_job(detail)
+
+
+@jobs.command()
+@filter_argument
+@place_option
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(min=0, max=200),
+    default=10,
+    show_default=True,
+    help="Jobs that are shown to begin with.",
+)
+@click.option(
+    "--every", type=duration, default="500ms", show_default=True, help="How often to look."
+)
+@json_option
+def tail(
+    words: tuple[str, ...], place: Headway | Remote, last: int, every: float, as_json: bool
+) -> None:
+    """Show what happens to jobs that match, line by line, until Ctrl-C."""
+    tail_jobs(place, words, last=last, every=every, as_json=as_json)
+
+
+def _verb(action: JobAction, help: str) -> None:
+    """Add a command that acts on the jobs named, or on all that match a filter."""
+
+    @jobs.command(action.value, help=help)
+    @targets_argument
+    @place_option
+    @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+    @json_option
+    def _(words: tuple[str, ...], place: Headway | Remote, yes: bool, as_json: bool) -> None:
+        act(place, action, words, confirmed=yes, as_json=as_json)
+
+
+_verb(JobAction.RETRY, "Make failed or cancelled jobs due again.")
+_verb(JobAction.CANCEL, "End jobs that have not ended; who runs one is told to stop.")
+_verb(JobAction.DELETE, "Delete the sequences of jobs that have ended, whole.")
+_verb(JobAction.RUN_NOW, "Make scheduled jobs due now.")
+
+
+async def find(there: Place, which: JobFilter, cursor: str | None, limit: int) -> Page:
+    """As many as were asked for; pages may be short where a filter has to look at many jobs."""
+    found: list[JobRecord] = []
+    while True:
+        wanted = min(limit - len(found), MAX_PAGE)
+        page = await there.insight.jobs(which, cursor=cursor, limit=wanted)
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return Page(found, cursor)
+        if not page.jobs and watched():
+            say("looking further …")

@@ -1,0 +1,80 @@
+"""`headway migrate`: creates the schema, and says what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from headway.app import Headway
+from headway.cli.errors import Exit, clean_errors
+from headway.cli.output import Column, json_option, print_json, print_table, say, tell
+from headway.cli.target import app_argument
+from headway.ports.store import MigrationStatus
+
+
+@click.group()
+def migrate() -> None:
+    """Create the schema and keep it up to date."""
+
+
+@migrate.command()
+@app_argument
+@json_option
+def up(app: Headway, as_json: bool) -> None:
+    """Apply what is missing. Safe to repeat, and from several places at once."""
+    applied = asyncio.run(_up(app))
+    if as_json:
+        print_json(applied)
+        return
+    for name in applied:
+        tell(f"applied {name}")
+    if not applied:
+        say(f"{app.store.name} is up to date")
+
+
+@migrate.command()
+@app_argument
+@json_option
+def status(app: Headway, as_json: bool) -> None:
+    """Show which steps are applied, and which are missing."""
+    steps = asyncio.run(_status(app))
+    if as_json:
+        print_json(steps)
+    else:
+        rows = [
+            (
+                step.name,
+                step.applied_at.isoformat(" ", "seconds") if step.applied_at else "missing",
+            )
+            for step in steps
+        ]
+        print_table((Column("STEP"), Column("APPLIED AT")), rows)
+
+
+@migrate.command()
+@app_argument
+def check(app: Headway) -> None:
+    """Exit with 0 if the schema is current, with 1 if a step is missing. For deployments."""
+    missing = [step.name for step in asyncio.run(_status(app)) if step.applied_at is None]
+    if missing:
+        say(f"{app.store.name} lacks {', '.join(missing)}; run: headway migrate up")
+        raise SystemExit(Exit.PROBLEM)
+    say(f"{app.store.name} is up to date")
+
+
+@migrate.command()
+@app_argument
+def sql(app: Headway) -> None:
+    """Print the schema as SQL, to be applied by hand."""
+    click.echo(app.store.migration_script(), nl=False)
+
+
+@clean_errors
+async def _up(app: Headway) -> list[str]:
+    return await app.store.migrate()
+
+
+@clean_errors
+async def _status(app: Headway) -> list[MigrationStatus]:
+    return await app.store.migration_status()

@@ -1,0 +1,163 @@
+"""`headway sequences`: jobs that follow one another, and what was started or waited for by them."""
+
+from __future__ import annotations
+
+import click
+
+from headway.app import Headway
+from headway.cli.filters import filter_argument, read_filter
+from headway.cli.job_text import moment_now, note_on, shown_state
+from headway.cli.json_results import SequenceShown
+from headway.cli.output import (
+    Column,
+    json_option,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+)
+from headway.cli.session import Place, visit
+from headway.cli.target import Remote, place_option
+from headway.cli.times import ago
+from headway.cli.tree import print_tree
+from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
+from headway.domain.views import SequenceGraph, SequencePage, SequenceView
+
+COLUMNS = (
+    Column("ID"),
+    Column("TYPE", shrinks=True),
+    Column("STATE"),
+    Column("AT", shrinks=True),
+    Column("STEPS", right=True),
+    Column("CREATED"),
+)
+STEPS = (
+    Column("STEP", right=True),
+    Column("TYPE", shrinks=True),
+    Column("STATE"),
+    Column("ID"),
+    Column("NOTE", shrinks=True),
+)
+
+
+@click.group()
+def sequences() -> None:
+    """List sequences, look at one, or see all that came of it."""
+
+
+@sequences.command("list")
+@filter_argument
+@place_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
+)
+@click.option("--cursor", help="Go on where another list ended.")
+@json_option
+def list_(
+    words: tuple[str, ...],
+    place: Headway | Remote,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """Sequences whose current job matches, newest first."""
+
+    async def errand(there: Place) -> SequencePage:
+        return await _find(there, read_filter(words), cursor, limit)
+
+    page = visit(place, errand)
+    if as_json:
+        print_json(page)
+        return
+    now = moment_now()
+    rows = [
+        (each.id, each.type, each.state, each.job_type, each.steps, ago(each.created_at, now))
+        for each in page.sequences
+    ]
+    print_table(COLUMNS, rows)
+    if not rows:
+        say("no sequences match")
+    if page.cursor is not None:
+        say(f"there may be more: --cursor {page.cursor}")
+
+
+@sequences.command()
+@click.argument("id")
+@place_option
+@json_option
+def show(id: str, place: Headway | Remote, as_json: bool) -> None:
+    """One sequence, job by job; ID is its own or one of its jobs'."""
+
+    async def errand(there: Place) -> SequenceShown:
+        sequence_id = (await there.insight.job(id)).job.sequence_id
+        page = await there.insight.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
+        jobs = sorted(page.jobs, key=lambda job: job.step)
+        return SequenceShown(
+            id=sequence_id,
+            type=jobs[0].sequence_type,
+            state=shown_state(jobs[-1], moment_now()),
+            root_id=jobs[0].root_id,
+            jobs=jobs,
+            explanation=await there.insight.why(jobs[-1].id),
+        )
+
+    shown = visit(place, errand)
+    if as_json:
+        print_json(shown)
+        return
+    now = moment_now()
+    print_fields(
+        [
+            ("id", shown.id),
+            ("type", shown.type),
+            ("state", shown.state),
+            ("why", shown.explanation.sentence),
+            ("root", shown.root_id if shown.root_id != shown.id else None),
+        ]
+    )
+    click.echo()
+    print_table(
+        STEPS,
+        [
+            (job.step, job.type, shown_state(job, now), job.id, note_on(job, now))
+            for job in shown.jobs
+        ],
+    )
+
+
+@sequences.command()
+@click.argument("id")
+@place_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_GRAPH),
+    default=500,
+    show_default=True,
+    help="Jobs at most.",
+)
+@json_option
+def tree(id: str, place: Headway | Remote, limit: int, as_json: bool) -> None:
+    """Everything under the root of a job or sequence: what continued it, what it started, what it
+    waited for."""
+
+    async def errand(there: Place) -> SequenceGraph:
+        return await there.insight.graph(id, at_most=limit)
+
+    graph = visit(place, errand)
+    if as_json:
+        print_json(graph)
+        return
+    print_tree(graph)
+    if not graph.complete:
+        say(f"there are more than {limit:,} jobs; --limit shows more of them")
+
+
+async def _find(there: Place, which: JobFilter, cursor: str | None, limit: int) -> SequencePage:
+    found: list[SequenceView] = []
+    while True:
+        wanted = min(limit - len(found), MAX_PAGE)
+        page = await there.insight.sequences(which, cursor=cursor, limit=wanted)
+        found += page.sequences
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return SequencePage(found, cursor)

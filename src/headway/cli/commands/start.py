@@ -1,0 +1,131 @@
+"""`headway start`: a job from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from datetime import datetime
+
+import click
+
+from headway.app import Headway
+from headway.cli.errors import Exit, Failed
+from headway.cli.job_text import moment_now, shown_state
+from headway.cli.json_results import Started
+from headway.cli.output import json_option, print_json, say, tell
+from headway.cli.safe_text import harmless_json
+from headway.cli.session import Place, visit
+from headway.cli.target import Remote, place_option
+from headway.cli.times import duration, moment
+from headway.domain.job import JobRecord, JobState
+from headway.domain.queries import JobFilter
+from headway.domain.views import ShownState
+from headway.errors import WaitError, WaitTimeout
+
+LOOK_EVERY = 0.5
+"""Seconds between looks at a job behind a server."""
+
+
+@click.command()
+@click.argument("type")
+@click.argument("arguments", metavar="[JSON]", default="{}")
+@place_option
+@click.option("--in", "delay", type=duration, help="Not before so long from now: 5m, 1h30m.")
+@click.option("--at", type=moment, help="Not before this time: 2026-12-24T18:00.")
+@click.option("--key", help="Start it once under this key, as long as it has not ended.")
+@click.option("--queue", help="Another queue than the type's.")
+@click.option("--priority", type=int, help="Another priority than the type's; higher runs first.")
+@click.option(
+    "--wait", is_flag=True, help="Wait until its sequence has ended, and print its output."
+)
+@click.option("--timeout", type=duration, help="How long --wait waits.  [default: for ever]")
+@json_option
+def start(
+    type: str,
+    arguments: str,
+    place: Headway | Remote,
+    delay: float | None,
+    at: datetime | None,
+    key: str | None,
+    queue: str | None,
+    priority: int | None,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
+    """Start a job.
+
+    TYPE is the job type's name, JSON its arguments: '{"order_id": 7}', or - for stdin. Prints the
+    id; with --wait the output, and exits with 1 if the job failed or was cancelled, with 6 if it
+    did not end in time.
+    """
+    if delay is not None and at is not None:
+        raise click.UsageError("--in and --at say the same thing; give one of them")
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout is for --wait")
+    if arguments == "-":
+        arguments = sys.stdin.read()
+
+    async def errand(there: Place) -> Started:
+        if there.app is not None and not list(there.app.registry):
+            raise click.UsageError(
+                "a database knows no job types: name the app (app.py, module:app) or a dashboard"
+            )
+        id = await there.operating.start(
+            type,
+            arguments,
+            queue=queue,
+            priority=priority,
+            delay=delay,
+            at=None if at is None else at.isoformat(),
+            key=key,
+        )
+        if not wait:
+            return Started(id=id)
+        if not as_json:
+            say(f"started {id}")
+        return _ended(id, await _wait(there, id, timeout))
+
+    started = visit(place, errand)
+    if as_json:
+        print_json(started)
+    elif not wait:
+        tell(started.id)
+    elif started.output is not None:
+        click.echo(harmless_json(started.output))
+    if started.error is not None:
+        raise Failed(started.error)
+    if started.state is ShownState.CANCELLED:
+        raise Failed(f"sequence {started.id} was cancelled")
+
+
+def _ended(id: str, job: JobRecord) -> Started:
+    return Started(
+        id=id,
+        state=shown_state(job, moment_now()),
+        output=job.output,
+        error=str(job.failure) if job.state is JobState.FAILED else None,
+    )
+
+
+async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
+    """The last job of the sequence, once it has ended."""
+    if there.app is not None:
+        try:
+            await there.app.sequence(id).result(timeout=timeout)
+        except WaitTimeout:
+            raise
+        except WaitError:
+            pass  # the job says how it ended
+        return await there.app.current(id)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        page = await there.insight.jobs(JobFilter(sequence_id=id), limit=1)
+        if not page.jobs:
+            raise Failed(f"sequence {id} is gone", Exit.NOT_FOUND)
+        if page.jobs[0].state.terminal:
+            return page.jobs[0]
+        if deadline is not None and time.monotonic() >= deadline:
+            raise WaitTimeout(id, timeout or 0, page.jobs[0].state)
+        await asyncio.sleep(LOOK_EVERY)

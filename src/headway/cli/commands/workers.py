@@ -1,0 +1,59 @@
+"""`headway workers`: who runs jobs."""
+
+from __future__ import annotations
+
+import click
+
+from headway.app import Headway
+from headway.cli.job_text import moment_now
+from headway.cli.output import Column, json_option, print_json, print_table, say
+from headway.cli.session import Place, visit
+from headway.cli.target import Remote, place_argument
+from headway.cli.times import ago, spoken
+from headway.domain.views import WorkerSummary
+
+COLUMNS = (
+    Column("WORKER", shrinks=True),
+    Column("ALIVE"),
+    Column("SEEN", right=True),
+    Column("RUNNING", right=True),
+    Column("STARTED"),
+    Column("QUEUES", shrinks=True),
+    Column("TYPES", shrinks=True),
+)
+
+
+@click.group()
+def workers() -> None:
+    """Who runs jobs."""
+
+
+@workers.command("list")
+@place_argument
+@json_option
+def list_(place: Headway | Remote, as_json: bool) -> None:
+    """Workers that were heard of lately, living or not."""
+
+    async def errand(there: Place) -> list[WorkerSummary]:
+        return await there.insight.workers()
+
+    found = visit(place, errand)
+    if as_json:
+        print_json(found)
+        return
+    now = moment_now()
+    rows = [
+        (
+            each.worker.id,
+            "yes" if each.alive else "no",
+            f"{spoken(each.seen_ago)} ago",
+            f"{each.worker.running} of {each.worker.concurrency}",
+            ago(each.worker.started_at, now),
+            ", ".join(each.worker.queues),
+            ", ".join(each.worker.types),
+        )
+        for each in found
+    ]
+    print_table(COLUMNS, rows)
+    if not rows:
+        say("no worker runs; start one: headway worker")

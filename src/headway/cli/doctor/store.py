@@ -1,0 +1,189 @@
+"""The store: whether it answers, whether its schema fits, and whether its jobs are worked on."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+from headway.app import Headway
+from headway.cli.doctor.findings import fail, ok, warn
+from headway.cli.doctor.postgres import examine_postgres
+from headway.cli.doctor.sqlite import examine_sqlite
+from headway.cli.json_results import Finding
+from headway.cli.output import counted_as
+from headway.cli.times import spoken
+from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
+from headway.errors import HeadwayError
+from headway.ports.admin import Insight
+from headway.ports.transfer import MovingStore
+
+SKEW = 1.0
+"""Seconds by which two clocks may differ."""
+LONG_WAIT = 300.0
+"""Seconds after which a due job has waited too long."""
+NONE = Counted(0)
+
+
+async def examine_store(app: Headway) -> list[Finding]:
+    name = app.store.name
+    try:
+        steps = await app.store.migration_status()
+    except HeadwayError as error:
+        return [fail("store", str(error), "Nothing else can be looked at before it answers.")]
+    found = [ok("store", f"{name} answers")]
+    missing = [step.name for step in steps if step.applied_at is None]
+    if missing:
+        return [
+            *found,
+            fail("schema", f"{', '.join(missing)} is missing", "Run: headway migrate up"),
+        ]
+    found.append(ok("schema", f"up to date, {steps[-1].name}" if steps else "none is needed"))
+    async with app:
+        found.append(await _clock(app))
+        kind = type(app.store).__module__
+        if kind.startswith("headway.stores.postgres"):
+            found += await examine_postgres(app)
+        elif kind.startswith("headway.stores.sqlite"):
+            found += await examine_sqlite(app)
+        elif not app.store.capabilities.durable:
+            found.append(
+                warn(
+                    "durability",
+                    "jobs are kept in this process and end with it",
+                    "Use sqlite:///jobs.db or postgresql://… for jobs that matter.",
+                )
+            )
+        found += await _examine_luggage(app)
+        found += await _examine_work(app.insights)
+    return found
+
+
+async def _clock(app: Headway) -> Finding:
+    sent = time.time()
+    there = await app.store.run(app.store.time)
+    skew = (sent + time.time()) / 2 - there.timestamp()
+    if abs(skew) < SKEW:
+        return ok("clock", f"this machine and the store agree within {spoken(SKEW)}")
+    ahead = "ahead of" if skew > 0 else "behind"
+    return warn(
+        "clock",
+        f"this machine is {spoken(abs(skew))} {ahead} the store",
+        "Jobs go by the store's clock, so nothing breaks; but times given with At(…) and --at are "
+        "off. Synchronise the clocks.",
+    )
+
+
+async def _examine_luggage(app: Headway) -> list[Finding]:
+    if not app.store.capabilities.movable:
+        return []
+    store = cast(MovingStore, app.store)
+    if not await store.run(store.luggage, 1):
+        return []
+    return [
+        warn(
+            "luggage",
+            "jobs are on their way here from another store, and nobody runs them meanwhile",
+            "If no headway copy is running, it was broken off: run the same command again.",
+        )
+    ]
+
+
+async def _examine_work(insight: Insight) -> list[Finding]:
+    workers, types, queues = (
+        await insight.workers(),
+        await insight.types(),
+        await insight.queues(),
+    )
+    failed = (await insight.overview(minutes=1)).states.get(ShownState.FAILED, NONE)
+    return [
+        *_workers(workers, types),
+        *(_types(types) if any(each.alive for each in workers) else ()),
+        *_queues(queues),
+        (
+            warn(
+                "dead letters",
+                f"{counted_as(failed.value, 'job')} failed for good",
+                "Look at them with: headway jobs list state:failed",
+            )
+            if failed.value
+            else ok("dead letters", "none")
+        ),
+    ]
+
+
+def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Finding]:
+    alive = [each for each in workers if each.alive]
+    waiting = sum(each.states.get(ShownState.PENDING, NONE).value for each in types)
+    found: list[Finding] = []
+    if alive:
+        found.append(ok("workers", f"{len(alive)} alive"))
+    elif waiting:
+        found.append(
+            fail(
+                "workers",
+                f"none is alive, with {counted_as(waiting, 'due job')} waiting",
+                "Run: headway worker",
+            )
+        )
+    else:
+        found.append(ok("workers", "none is alive, and no job is due"))
+    found += [
+        warn(
+            "workers",
+            f"{each.worker.id} was last heard of {spoken(each.seen_ago)} ago and did not sign off",
+            "It was killed, is frozen or cannot reach the store; its jobs come back by themselves.",
+        )
+        for each in workers
+        if not each.alive
+    ]
+    full = [each for each in alive if each.worker.running >= each.worker.concurrency]
+    if alive and len(full) == len(alive) and waiting:
+        found.append(
+            warn(
+                "workers",
+                "all slots of all workers are busy, and jobs wait",
+                "Start more workers, or raise --concurrency for handlers that wait.",
+            )
+        )
+    return found
+
+
+def _types(types: list[TypeSummary]) -> list[Finding]:
+    lost = [
+        each.name
+        for each in types
+        if not each.implemented and each.states.get(ShownState.PENDING, NONE).value
+    ]
+    if not lost:
+        return [ok("job types", "every type that waits is run by some worker, or none waits")]
+    return [
+        warn(
+            "job types",
+            f"no living worker runs {', '.join(lost[:10])}, and such jobs are due",
+            "Start a worker with the code that has them, or cancel those jobs.",
+        )
+    ]
+
+
+def _queues(queues: list[QueueSummary]) -> list[Finding]:
+    found: list[Finding] = []
+    for queue in queues:
+        waiting = queue.states.get(ShownState.PENDING, NONE).value
+        if queue.paused_at is not None and waiting:
+            found.append(
+                warn(
+                    "queues",
+                    f"{queue.name} is paused since {queue.paused_at:%Y-%m-%d %H:%M} UTC, "
+                    f"with {counted_as(waiting, 'due job')} waiting",
+                    f"Run: headway queues resume {queue.name}",
+                )
+            )
+        elif queue.oldest_waiting is not None and queue.oldest_waiting > LONG_WAIT:
+            found.append(
+                warn(
+                    "queues",
+                    f"the oldest due job of {queue.name} waits for {spoken(queue.oldest_waiting)}",
+                    "Run more workers for this queue, or see why with: headway why ID",
+                )
+            )
+    return found or [ok("queues", "no job waits for long")]

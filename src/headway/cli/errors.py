@@ -1,0 +1,80 @@
+"""Exit codes, and errors as one line on stderr instead of a traceback."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from headway.cli.safe_text import harmless
+from headway.errors import (
+    HeadwayError,
+    InvalidRequest,
+    JobNotFound,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreUnreachable,
+    WaitTimeout,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LONGEST_MESSAGE = 20_000
+"""Characters: a traceback fits."""
+
+
+class Exit(enum.IntEnum):
+    """What a command's exit code says; docs/command.md lists them."""
+
+    OK = 0
+    PROBLEM = 1
+    """Something was found to be wrong, or went wrong."""
+    USAGE = 2
+    """The command line, a filter or an argument is not what it should be; nothing was done."""
+    NOT_FOUND = 3
+    UNREACHABLE = 4
+    """The database or the server does not answer, or has no schema that fits."""
+    REFUSED = 5
+    """Not confirmed, or not allowed."""
+    TIMEOUT = 6
+    """What was waited for has not happened yet."""
+    INTERRUPTED = 130
+
+
+class Failed(click.ClickException):
+    """`Error: …` on stderr, and this exit code."""
+
+    def __init__(self, message: str, code: Exit = Exit.PROBLEM) -> None:
+        super().__init__(harmless(message, longest=LONGEST_MESSAGE, keep_lines=True))
+        setattr(self, "exit_code", code)  # noqa: B010 - click declares it for the class alone
+
+
+def code_of(error: HeadwayError) -> Exit:
+    match error:
+        case JobNotFound():
+            return Exit.NOT_FOUND
+        case StoreUnreachable() | SchemaMissing() | SchemaOutdated():
+            return Exit.UNREACHABLE
+        case WaitTimeout():
+            return Exit.TIMEOUT
+        case InvalidRequest():
+            return Exit.USAGE
+        case _:
+            return Exit.PROBLEM
+
+
+def clean_errors(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """What a user can act on becomes `Error: …` and an exit code."""
+
+    @functools.wraps(function)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await function(*args, **kwargs)
+        except HeadwayError as error:
+            raise Failed(str(error), code_of(error)) from error
+
+    return wrapper

@@ -1,0 +1,144 @@
+"""A job for people: its state as it is shown, what to note about it, and the whole of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from headway.cli.output import counted_as, in_colour, print_fields, tell
+from headway.cli.safe_text import harmless
+from headway.cli.times import ago, spoken
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.views import BlockerView, Explanation, JobDetail, ShownState
+
+INDENT = "  "
+
+
+def moment_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def shown_state(job: JobRecord, now: datetime) -> ShownState:
+    if job.state is JobState.PENDING and job.run_at > now:
+        return ShownState.SCHEDULED
+    return ShownState(job.state.value)
+
+
+def note_on(job: JobRecord, now: datetime) -> str:
+    """What matters most about it, in a few words."""
+    match job.state:
+        case JobState.BLOCKED:
+            return f"waits for {counted_as(len(job.blockers), 'sequence')}"
+        case JobState.PENDING if job.run_at > now:
+            return f"runs in {spoken((job.run_at - now).total_seconds())}" + _after(job)
+        case JobState.PENDING:
+            return f"due for {spoken((now - job.run_at).total_seconds())}" + _after(job)
+        case JobState.RUNNING:
+            began = job.started_at or now
+            return f"for {spoken((now - began).total_seconds())} on {job.worker or '?'}"
+        case JobState.COMPLETED:
+            return _took(job)
+        case JobState.FAILED | JobState.CANCELLED:
+            return "" if job.failure is None else str(job.failure)
+
+
+def _after(job: JobRecord) -> str:
+    return "" if job.failure is None else f", after {job.failure}"
+
+
+def _took(job: JobRecord) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return ""
+    return f"took {spoken((job.finished_at - job.started_at).total_seconds())}"
+
+
+def print_job(detail: JobDetail) -> None:
+    job, now = detail.job, moment_now()
+    lease = job.lease
+    print_fields(
+        [
+            ("id", job.id),
+            ("type", job.type),
+            ("state", detail.shown),
+            ("why", detail.explanation.sentence),
+            ("queue", job.queue),
+            ("priority", job.priority or None),
+            ("created", _when(job.created_at, now)),
+            ("due", _when(job.run_at, now)),
+            ("started", _when(job.started_at, now)),
+            ("finished", _when(job.finished_at, now)),
+            ("ran for", _took(job).removeprefix("took ") or None),
+            ("attempts", _of(job.attempts, job.max_attempts)),
+            ("losses", _of(job.losses, job.max_losses) if job.losses else None),
+            ("timeout", None if job.timeout is None else spoken(job.timeout)),
+            ("worker", job.worker),
+            (
+                "lease",
+                None if lease is None else f"version {lease.version}, {_when(lease.until, now)}",
+            ),
+            ("progress", _progress(detail)),
+            ("sequence", f"{job.sequence_id}, step {job.step} of {job.sequence_type}"),
+            ("root", job.root_id if job.root_id != job.sequence_id else None),
+            ("key", job.dedup_key),
+            ("input", _value(job.input)),
+            ("output", None if job.output is None else _value(job.output)),
+        ]
+    )
+    _print_related("waits for", detail.blockers)
+    _print_related("waited for by", detail.dependents)
+    for attempt in detail.attempts:
+        _print_attempt(attempt, now)
+
+
+def print_reasons(explanation: Explanation, depth: int = 1) -> None:
+    """Why the blockers are not done, indented under what they block."""
+    for reason in explanation.because:
+        tell(f"{INDENT * depth}{reason.job_id}: {reason.sentence}")
+        print_reasons(reason, depth + 1)
+
+
+def _print_related(title: str, related: list[BlockerView]) -> None:
+    if related:
+        click.echo()
+        click.echo(click.style(title, bold=True))
+    for each in related:
+        state = "no longer kept" if each.state is None else in_colour(each.state)
+        named = f"{each.type or ''} {each.sequence_id}".lstrip()
+        click.echo(f"{INDENT}{harmless(named)}  {state}")
+
+
+def _print_attempt(attempt: AttemptRecord, now: datetime) -> None:
+    failure = attempt.failure
+    who = "" if attempt.worker is None else f" on {attempt.worker}"
+    head = f"attempt {attempt.version} {attempt.outcome} {ago(attempt.finished_at, now)}{who}"
+    click.echo()
+    click.echo(click.style(harmless(head), bold=True))
+    tell(f"{INDENT}{failure}")
+    for line in failure.traceback.rstrip().splitlines():
+        tell(f"{INDENT}{line}")
+
+
+def _when(when: datetime | None, now: datetime) -> str | None:
+    if when is None:
+        return None
+    return f"{when.astimezone().isoformat(' ', 'seconds')} ({ago(when, now)})"
+
+
+def _of(count: int, most: int | None) -> str:
+    return f"{count} failed" + ("" if most is None else f" of at most {most}")
+
+
+def _progress(detail: JobDetail) -> str | None:
+    if detail.progress is None:
+        return None
+    return f"{detail.progress.fraction:.0%} {detail.progress.note}".rstrip()
+
+
+def _value(text: str) -> str:
+    """Compact JSON as it is; anything else quoted as what it is."""
+    try:
+        return msgspec.json.format(text, indent=0)
+    except (msgspec.DecodeError, ValueError):
+        return text
