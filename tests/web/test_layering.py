@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph, ShownState
-from headway.web.drawing import HEIGHT, WIDTH, draw
-from headway.web.layering import arrange
+from headway.web.graph_drawing import HEIGHT, WIDTH, draw
+from headway.web.graph_layout import arrange
 
 
 @some.composite

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from markupsafe import Markup
 
 from headway.domain.views import Counted
-from headway.web import showing
+from headway.web import text
 from headway.web.redaction import HIDDEN, Redaction
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,13 +29,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )  # fmt: skip
 def test_spans(seconds: float | None, shown: str) -> None:
-    assert showing.span(seconds) == shown
+    assert text.span(seconds) == shown
 
 
 def test_moments() -> None:
-    assert showing.ago(NOW, NOW) == "now"
-    assert showing.ago(NOW - timedelta(minutes=5), NOW) == "5 m ago"
-    assert showing.ago(NOW + timedelta(minutes=5), NOW) == "in 5 m"
+    assert text.ago(NOW, NOW) == "now"
+    assert text.ago(NOW - timedelta(minutes=5), NOW) == "5 m ago"
+    assert text.ago(NOW + timedelta(minutes=5), NOW) == "in 5 m"
 
 
 @pytest.mark.parametrize(
@@ -47,27 +47,27 @@ def test_moments() -> None:
     ],
 )  # fmt: skip
 def test_numbers(value: int | Counted | None, shown: str) -> None:
-    assert showing.number(value) == shown
+    assert text.number(value) == shown
 
 
 def test_counts_with_a_bound() -> None:
-    assert showing.found(Counted(412), 1_000) == "412"
-    assert showing.found(Counted(1_000, False), 1_000) == "more than 1,000"
-    assert showing.found(Counted(129_815, False), 1_000) == "about 130 k"
+    assert text.found(Counted(412), 1_000) == "412"
+    assert text.found(Counted(1_000, False), 1_000) == "more than 1,000"
+    assert text.found(Counted(129_815, False), 1_000) == "about 130 k"
 
 
 def test_what_hides_or_reorders_is_made_visible() -> None:
-    assert showing.visible("a\x1b[31m\x07\u202eb\tc\nd") == "a␛[31m␇⟨202E⟩b\tc\nd"
-    assert showing.visible(Markup("<b>")) == "<b>"
-    assert showing.visible(None) is None
-    shown = str(showing.visible("x" * (2**20)))
-    assert len(shown) < showing.LONGEST_TEXT + 100
+    assert text.visible("a\x1b[31m\x07\u202eb\tc\nd") == "a␛[31m␇⟨202E⟩b\tc\nd"
+    assert text.visible(Markup("<b>")) == "<b>"
+    assert text.visible(None) is None
+    shown = str(text.visible("x" * (2**20)))
+    assert len(shown) < text.LONGEST_TEXT + 100
     assert shown.endswith("characters left out")
 
 
 @given(some.text(), some.integers(1, 200))
 def test_shortened(text: str, length: int) -> None:
-    shown = showing.shortened(text, length)
+    shown = text.shortened(text, length)
     assert len(shown) <= length + 1
     assert "\n" not in shown
 

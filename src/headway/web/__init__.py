@@ -9,7 +9,7 @@ from headway.errors import ConfigurationError
 try:
     from headway.web.auth import Auth, Open, Password, Token, Trust
     from headway.web.dashboard import create_dashboard
-    from headway.web.serving import serve, serving
+    from headway.web.server import serve, serving
 except ModuleNotFoundError as _error:
     if (_error.name or "headway").partition(".")[0] == "headway":
         raise

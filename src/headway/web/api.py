@@ -60,9 +60,9 @@ from headway.domain.views import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.web.bodies import read_json
-from headway.web.desk import Desk, desk_of
+from headway.web.context import Desk, desk_of
 from headway.web.problems import Refused
+from headway.web.request_body import read_json
 
 PREFIX = "/api/v1"
 

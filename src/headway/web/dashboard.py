@@ -15,19 +15,19 @@ from starlette.routing import Mount, Route
 
 from headway.app import Headway
 from headway.errors import ConfigurationError
+from headway.web.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
 from headway.web.api import PREFIX, routes
 from headway.web.assets import serve_asset
 from headway.web.auth import Auth, Open, session_key
-from headway.web.desk import Desk
-from headway.web.gate import LOOPBACK, Doorkeeper, Gate, checked_hosts
-from headway.web.guarded import GuardedInsight
-from headway.web.live import Broadcast
+from headway.web.context import Desk
+from headway.web.event_stream import Broadcast
 from headway.web.metrics import metrics_route
 from headway.web.openapi import openapi_document
 from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
+from headway.web.redacted import GuardedInsight
 from headway.web.redaction import Redaction
-from headway.web.rendering import answer_problem
 from headway.web.sessions import Sessions
+from headway.web.templating import answer_problem
 
 REFRESH = 1.0
 """Seconds between live updates."""

@@ -10,12 +10,12 @@ from starlette.routing import Route
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.bodies import Form
-from headway.web.desk import desk_of
+from headway.web.context import desk_of
 from headway.web.pages.jobs import VERBS
 from headway.web.problems import Refused
-from headway.web.rendering import own_path, page, read_own_form, redirect
-from headway.web.searching import Search
+from headway.web.request_body import Form
+from headway.web.search import Search
+from headway.web.templating import own_path, page, read_own_form, redirect
 
 COUNTED = 20_000
 PATIENCE = 2.0

@@ -7,10 +7,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.views import FailureGroup
-from headway.web.desk import desk_of
+from headway.web.context import desk_of
 from headway.web.pages.jobs import done
-from headway.web.rendering import page
-from headway.web.searching import Search
+from headway.web.search import Search
+from headway.web.templating import page
 
 
 async def list_failures(request: Request) -> Response:

@@ -9,9 +9,9 @@ from starlette.routing import Route
 from headway.domain.lifecycle import offered_actions
 from headway.domain.queries import Page
 from headway.domain.views import Counted, JobAction, JobDetail
-from headway.web.desk import desk_of
-from headway.web.rendering import page, path_here
-from headway.web.searching import Search
+from headway.web.context import desk_of
+from headway.web.search import Search
+from headway.web.templating import page, path_here
 
 PAGE = 50
 COUNTED = 1_000

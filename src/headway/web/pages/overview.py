@@ -9,9 +9,9 @@ from starlette.routing import Route
 
 from headway.domain.queries import JobFilter
 from headway.domain.views import Overview
-from headway.web.desk import desk_of
-from headway.web.live import EventStream, event
-from headway.web.rendering import page, render
+from headway.web.context import desk_of
+from headway.web.event_stream import EventStream, event
+from headway.web.templating import page, render
 
 TOP = 6
 

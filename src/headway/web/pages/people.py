@@ -7,8 +7,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.web.auth import Password, Token
-from headway.web.desk import desk_of
-from headway.web.rendering import own_path, page, read_own_form, redirect
+from headway.web.context import desk_of
+from headway.web.templating import own_path, page, read_own_form, redirect
 
 
 async def list_workers(request: Request) -> Response:

@@ -7,8 +7,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.names import check_name
-from headway.web.desk import desk_of
-from headway.web.rendering import page, read_own_form, redirect
+from headway.web.context import desk_of
+from headway.web.templating import page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:

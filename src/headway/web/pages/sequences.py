@@ -7,11 +7,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.views import SequencePage, ShownState
-from headway.web.desk import desk_of
-from headway.web.drawing import draw
+from headway.web.context import desk_of
+from headway.web.graph_drawing import draw
 from headway.web.pages.jobs import PAGE
-from headway.web.rendering import page
-from headway.web.searching import Search
+from headway.web.search import Search
+from headway.web.templating import page
 
 ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
 DRAWN = 300

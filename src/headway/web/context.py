@@ -10,9 +10,9 @@ from starlette.requests import Request
 from headway.app import Headway
 from headway.domain.views import Overview
 from headway.ports.admin import Operating
-from headway.web.gate import Doorkeeper
-from headway.web.guarded import GuardedInsight
-from headway.web.live import Broadcast
+from headway.web.access import Doorkeeper
+from headway.web.event_stream import Broadcast
+from headway.web.redacted import GuardedInsight
 
 
 @dataclass(frozen=True)

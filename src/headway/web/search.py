@@ -12,7 +12,7 @@ from headway.domain.job import JobState
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
 from headway.errors import InvalidRequest
-from headway.web.desk import desk_of
+from headway.web.context import desk_of
 from headway.web.problems import Refused, problem_of
 
 

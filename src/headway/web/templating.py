@@ -13,20 +13,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from headway.domain.views import ShownState
-from headway.web import showing
+from headway.web import text
 from headway.web.assets import asset_path
 from headway.web.auth import Password, Token
-from headway.web.bodies import Form, read_form
-from headway.web.desk import desk_of
+from headway.web.context import desk_of
 from headway.web.problems import Refused, problem_of
-from headway.web.searching import find
+from headway.web.request_body import Form, read_form
+from headway.web.search import find
 from headway.web.sessions import form_token, form_token_fits
 
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("headway.web"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=showing.visible,
+    finalize=text.visible,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -34,18 +34,18 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
     {
         filter.__name__: filter
         for filter in (
-            showing.ago,
-            showing.failure,
-            showing.found,
-            showing.iso,
-            showing.moment,
-            showing.number,
-            showing.pretty,
-            showing.rate,
-            showing.short_id,
-            showing.shortened,
-            showing.shown,
-            showing.span,
+            text.ago,
+            text.failure,
+            text.found,
+            text.iso,
+            text.moment,
+            text.number,
+            text.pretty,
+            text.rate,
+            text.short_id,
+            text.shortened,
+            text.shown,
+            text.span,
         )
     }
 )
