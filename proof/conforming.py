@@ -16,7 +16,7 @@ from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
-from headway.testing.conformance import Case, cases_for
+from headway.testing.conformance.store import Case, cases_for
 
 
 def first_failure(kind: str, dsn: str = "", *, group: str = "") -> tuple[int, str | None]:

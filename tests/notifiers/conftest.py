@@ -37,7 +37,7 @@ KINDS = {
 """How far each reaches; what is made of them is the fixture `kind`."""
 COUNTING = ("redis", "valkey", "nats")
 
-pytest.register_assert_rewrite("headway.testing.notifier_conformance")
+pytest.register_assert_rewrite("headway.testing.conformance.notifier")
 
 _names = count()
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from headway.testing.notifier_conformance import CASES, Case, cases_for
+from headway.testing.conformance.notifier import CASES, Case, cases_for
 from tests.notifiers.conftest import COUNTING, KINDS, Kind
 
 PAIRS = [

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from headway.testing.provider_conformance import Subject
+from headway.testing.conformance.provider import Subject
 
 PREPARED = "select name from pg_prepared_statements"
 SETTINGS = "select name, setting from pg_settings where name <> 'transaction_read_only' order by 1"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
-from headway.testing.provider_conformance import Bench, Subject, cases_for
+from headway.testing.conformance.provider import Bench, Subject, cases_for
 from tests.providers.subjects import ON_POSTGRES, ON_SQLITE, make_subject
 
 

@@ -21,7 +21,7 @@ from headway.stores.sqlite import SqliteStore
 from tests.servers import PostgresServer
 from tests.servers_mongo import MongoReplicaSet
 
-pytest.register_assert_rewrite("headway.testing.conformance")
+pytest.register_assert_rewrite("headway.testing.conformance.store")
 
 KINDS = ("memory", "sqlite", "postgres", "second_postgres", "mongodb")
 

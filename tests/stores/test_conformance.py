@@ -8,7 +8,7 @@ import pytest
 
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
-from headway.testing.conformance import CASES, Case, cases_for, racing_deletions, racing_pairs
+from headway.testing.conformance.store import CASES, Case, cases_for, racing_deletions, racing_pairs
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

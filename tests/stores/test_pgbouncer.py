@@ -13,7 +13,7 @@ from headway.cli.bench.schema import own_schema
 from headway.errors import ConfigurationError
 from headway.ports.notifier import Hearing
 from headway.stores.postgres import PostgresStore
-from headway.testing.conformance import CASES, Case
+from headway.testing.conformance.store import CASES, Case
 from tests.conftest import not_verified
 from tests.servers import PostgresServer, ServerError
 from tests.servers_pgbouncer import PgBouncer

@@ -14,7 +14,7 @@ class AsyncProvider(Protocol):
     It never commits or rolls back, begins only what the driver itself would have begun at the first
     statement, and leaves the connection as it found it: its settings, row factories, cursors. A
     connection on which what is written could not be undone is refused with ConfigurationError.
-    `headway.testing.provider_conformance` checks all of it.
+    `headway.testing.conformance.provider` checks all of it.
     """
 
     def accepts(self, tx: object) -> bool:

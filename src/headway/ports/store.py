@@ -4,7 +4,7 @@ Verbs are *operations*: calling one does nothing, running it does. `run(store.cl
 it on a connection of the store's own, `run_in(tx, store.insert, jobs)` inside the caller's
 transaction, and the `_sync` twins do so without an event loop.
 
-Promises that every store keeps, and `headway.testing.conformance` checks:
+Promises that every store keeps, and `headway.testing.conformance.store` checks:
 
 - An operation is atomic: all of it happened when the call returns, or nothing.
 - **Claim.** A running job whose lease is valid is never handed out again, whatever runs at once.

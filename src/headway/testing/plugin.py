@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headway.app import Headway
-    from headway.testing.rig import Rig
+    from headway.testing.app_on_trial import Rig
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,8 +39,8 @@ def headway_app() -> Headway:
 
 @pytest.fixture
 def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
-    """The app on a store of this test's own, with nothing running: see headway.testing.rig.Rig."""
-    from headway.testing.rig import Rig  # noqa: PLC0415 - the same
+    """The app on a store of this test's own, with nothing running: see headway.testing.app_on_trial.Rig."""
+    from headway.testing.app_on_trial import Rig  # noqa: PLC0415 - the same
 
     marker = request.node.get_closest_marker("headway")
     options = {} if marker is None else dict(marker.kwargs)

@@ -1,0 +1,115 @@
+"""open, close: what a notifier does at its ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headway.errors import NotifierClosed
+from headway.ports.notifications import SequenceEnded
+from headway.ports.notifier import Reach
+from headway.testing.conformance.notifier.case import (
+    Cases,
+    Heard,
+    Make,
+    opened,
+    raises,
+    silence,
+)
+
+case = Cases("closing", Reach.NOBODY)
+NEWS = [SequenceEnded("one")]
+
+
+@case
+async def closing_twice_is_fine(make: Make) -> None:
+    notifier = make()
+    await notifier.open()
+    await notifier.subscribe(Heard())
+    await notifier.publish(NEWS)
+    await notifier.close()
+    await notifier.close()
+
+
+@case
+async def closing_before_opening_is_fine(make: Make) -> None:
+    notifier = make()
+    await notifier.close()
+    await notifier.open()
+    await notifier.publish(NEWS)
+    await notifier.close()
+
+
+@case
+async def closing_at_once_from_many_is_fine(make: Make) -> None:
+    notifier = make()
+    await notifier.open()
+    await notifier.subscribe(Heard())
+    await asyncio.gather(*(notifier.close() for _ in range(5)))
+
+
+@case
+async def a_closed_notifier_refuses(make: Make) -> None:
+    notifier = make()
+    await notifier.open()
+    await notifier.close()
+    with raises(NotifierClosed):
+        await notifier.publish(NEWS)
+    with raises(NotifierClosed):
+        await notifier.subscribe(Heard())
+
+
+@case
+async def a_closed_notifier_bears_what_cannot_be_refused(make: Make) -> None:
+    notifier = make()
+    await notifier.open()
+    dispose = await notifier.subscribe(Heard())
+    await notifier.close()
+    notifier.publish_soon(NEWS)
+    await asyncio.to_thread(notifier.publish_soon, NEWS)
+    notifier.wants(SequenceEnded)
+    await dispose()
+
+
+@case
+async def it_can_be_opened_again(make: Make) -> None:
+    notifier = make()
+    for _ in range(2):
+        await notifier.open()
+        await notifier.subscribe(Heard())
+        await notifier.publish(NEWS)
+        await notifier.close()
+
+
+@case.requiring(Reach.PROCESS)
+async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
+    heard = Heard()
+    notifier = make()
+    await notifier.open()
+    await notifier.subscribe(heard)
+    await notifier.close()
+    await notifier.open()
+    await notifier.publish(NEWS)
+    await silence()
+    await notifier.close()
+    assert heard.news == []
+
+
+@case.requiring(Reach.EVERYONE)
+async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
+    async with opened(make, 1) as (other,):
+        heard = Heard()
+        await other.subscribe(heard)
+        short_lived = make()
+        await short_lived.open()
+        await short_lived.publish(NEWS)
+        await short_lived.close()
+        await heard.until(*NEWS)
+
+
+@case
+async def nothing_is_left_running(make: Make) -> None:
+    before = asyncio.all_tasks()
+    async with opened(make) as (one, other):
+        await other.subscribe(Heard())
+        await one.publish(NEWS)
+    assert asyncio.all_tasks() - before == set()

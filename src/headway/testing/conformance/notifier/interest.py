@@ -1,0 +1,75 @@
+"""Interest: who hears nothing of what does not concern them."""
+
+from __future__ import annotations
+
+from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.testing.conformance.notifier.case import Cases, Heard, Make, interest_in, opened
+
+case = Cases("interest")
+
+
+async def _heard(make: Make, interest: Interest, published: list[News]) -> list[News]:
+    """What somebody with this interest hears; an onlooker tells when everything has come."""
+    async with opened(make) as (one, other):
+        heard, onlooker = Heard(), Heard()
+        await other.subscribe(heard, interest)
+        await other.subscribe(onlooker)
+        await one.publish(published)
+        await onlooker.until_count(len(published))
+        return heard.plain()
+
+
+@case
+async def jobs_are_filtered_by_queue_and_by_type(make: Make) -> None:
+    wanted = JobsScheduled("mail", "send", 1)
+    others: list[News] = [
+        JobsScheduled("other", "send", 1),
+        JobsScheduled("mail", "other", 1),
+        SequenceEnded("one"),
+        OwnershipLost("one", "cancelled", "me"),
+    ]
+    assert await _heard(make, interest_in(), [*others, wanted]) == [wanted]
+
+
+@case
+async def several_queues_and_types_can_be_of_interest(make: Make) -> None:
+    interest = Interest(queues=frozenset("ab"), types=frozenset("xy"))
+    published: list[News] = [JobsScheduled(queue, type, 1) for queue in "abc" for type in "xyz"]
+    heard = await _heard(make, interest, published)
+    assert {*heard} == {JobsScheduled(queue, type, 1) for queue in "ab" for type in "xy"}
+
+
+@case
+async def sequences_are_filtered_by_id(make: Make) -> None:
+    interest = Interest(sequences=frozenset(("one", "three")))
+    published: list[News] = [SequenceEnded(name) for name in ("one", "two", "three", "four")]
+    assert await _heard(make, interest, published) == [SequenceEnded("one"), SequenceEnded("three")]
+
+
+@case
+async def lost_jobs_are_filtered_by_worker(make: Make) -> None:
+    mine, anyones = OwnershipLost("one", "cancelled", "me"), OwnershipLost("three", "cancelled")
+    published: list[News] = [mine, OwnershipLost("two", "cancelled", "you"), anyones]
+    assert await _heard(make, Interest(worker="me"), published) == [mine, anyones]
+
+
+@case
+async def who_names_nothing_hears_nothing(make: Make) -> None:
+    published: list[News] = [
+        JobsScheduled("mail", "send", 1),
+        SequenceEnded("one"),
+        OwnershipLost("one", "cancelled"),
+    ]
+    assert await _heard(make, Interest(), published) == []
+
+
+@case
+async def many_who_wait_hear_of_their_own_only(make: Make) -> None:
+    async with opened(make) as (one, other):
+        waiters = [Heard() for _ in range(500)]
+        for number, waiter in enumerate(waiters):
+            await other.subscribe(waiter, Interest(sequences=frozenset((str(number),))))
+        await one.publish([SequenceEnded(str(number)) for number in range(500)])
+        for number, waiter in enumerate(waiters):
+            await waiter.until_count(1)
+            assert waiter.news == [SequenceEnded(str(number))]
