@@ -26,7 +26,7 @@ import psycopg
 
 from headway import Headway
 from headway.domain.failure import Failure, encode_failure, fingerprint
-from headway.web import Open, server
+from headway.web import Open, serving
 from tests.servers import PostgresServer
 
 LIMIT = 0.3

@@ -1,5 +1,5 @@
 """`python -m headway` is the `headway` command."""
 
-from headway.cli import command
+from headway.cli import main
 
 main()

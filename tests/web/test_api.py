@@ -16,7 +16,7 @@ from headway import After, JobState
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Insight, Operating
-from headway.web import Open, server
+from headway.web import Open, serving
 from headway.web.api import OPERATIONS
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop

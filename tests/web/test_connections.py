@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from headway.web import Open, connections, server
+from headway.web import Open, connections, serving
 from headway.web.access import Gate
 from tests.web.shop import Shop
 

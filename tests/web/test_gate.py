@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from headway import ConfigurationError
-from headway.web import Open, Password, Token, Trust, create_dashboard, serve, server
+from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
 from headway.web.auth import Auth, session_key
 from headway.web.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN

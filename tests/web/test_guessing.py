@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from headway.web import Password, Token, server, throttle
+from headway.web import Password, Token, serving, throttle
 from headway.web.auth import Auth
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from headway.cli import command
+from headway.cli import main
 
 
 class Command(BaseCommand):
