@@ -19,10 +19,10 @@ HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
 ANY_STATE = [str(state) for state in JobState]
 KINDS = {"token": "token", "$expr": "expiry"}
 PLACES = {
-    "extend": settling,
-    "_completions": settling,
-    "_giving_back": settling,
-    "report": notebook,
+    "extend": settle,
+    "_completions": settle,
+    "_giving_back": settle,
+    "report": audit,
 }
 
 

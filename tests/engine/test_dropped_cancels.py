@@ -18,7 +18,7 @@ from tests.engine.bench import Bench
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(attempt, "FIRST_PAUSE", 0.02)
 
 
 def interrupted_when_done(*, later: bool = False) -> asyncio.Future[None]:

@@ -52,7 +52,7 @@ async def bench() -> AsyncIterator[Bench]:
 def often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second is long, where it does not matter that it is one."""
     if "a_second" not in request.node.name:
-        monkeypatch.setattr(progressing, "EVERY", 0.05)
+        monkeypatch.setattr(progress, "EVERY", 0.05)
 
 
 async def heard(bench: Bench, job_id: str) -> Progress:

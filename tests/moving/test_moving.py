@@ -301,9 +301,9 @@ async def test_a_mover_that_dies_is_cleaned_up_after(
     with monkeypatch.context() as patched:
         patched.setattr(Mover, "_settle", no_settling)
         if place == "packed":
-            patched.setattr(moving, "_depart", die)
+            patched.setattr(transfer, "_depart", die)
         elif place == "departed":
-            patched.setattr(moving, "_unpack_and_put", die)
+            patched.setattr(transfer, "_unpack_and_put", die)
         else:
             patched.setattr(Mover, "_arrive", _arrive_and(Killed))
         with pytest.raises(Killed):

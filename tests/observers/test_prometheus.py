@@ -86,7 +86,7 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
         asked.append(1)
         return (yield from look(store))
 
-    monkeypatch.setattr(surveying, "look", counted)
+    monkeypatch.setattr(store_gauges, "look", counted)
     async with app:
         surveyor = Surveyor(app.store)
         found = [await asyncio.to_thread(surveyor.survey) for _ in range(20)]
@@ -97,7 +97,7 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 async def test_a_store_that_does_not_answer_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(surveying, "PATIENCE", 0.1)
+    monkeypatch.setattr(store_gauges, "PATIENCE", 0.1)
     answered = threading.Event()
     app = Headway("memory://")
     async with app:

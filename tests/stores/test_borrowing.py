@@ -91,7 +91,7 @@ async def test_one_that_is_broken_or_in_a_transaction_is_not_kept(borrowed: Borr
 async def test_the_pool_has_its_say_after_a_while(
     borrowed: Borrowed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(borrowing, "KEPT_FOR", 0.0)
+    monkeypatch.setattr(connection_reuse, "KEPT_FOR", 0.0)
     taken = await take(borrowed, 3)
     for each in taken:
         await borrowed.put(each)

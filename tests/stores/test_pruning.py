@@ -22,7 +22,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(pruning, "time", watch)
+    monkeypatch.setattr(prune_bounds, "time", watch)
     return watch
 
 

@@ -16,7 +16,7 @@ from tests.stores.watch import Watch
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(reaping, "time", watch)
+    monkeypatch.setattr(reap_bounds, "time", watch)
     return watch
 
 

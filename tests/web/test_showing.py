@@ -66,8 +66,8 @@ def test_what_hides_or_reorders_is_made_visible() -> None:
 
 
 @given(some.text(), some.integers(1, 200))
-def test_shortened(text: str, length: int) -> None:
-    shown = text.shortened(text, length)
+def test_shortened(given_text: str, length: int) -> None:
+    shown = text.shortened(given_text, length)
     assert len(shown) <= length + 1
     assert "\n" not in shown
 

@@ -1,3 +1,3 @@
-"""What operators ask and do: questions, explanations, statistics, actions with their audit, transfer.
+"""What operators ask and do: questions, explanations, statistics, audited actions, transfer.
 The command line and the dashboard use it through `ports/admin.py`.
 """

@@ -1,3 +1,3 @@
-"""What happens once a change is committed: notifiers wake workers and waiters, observers get events.
+"""What follows a commit: notifiers wake workers and waiters, observers are given events.
 Client, worker and admin tell it what was committed.
 """

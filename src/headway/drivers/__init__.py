@@ -1,3 +1,3 @@
-"""What is needed of a database driver by more than one of stores, notifiers and providers: addresses,
-parameters, commands. Knows domain and ports, and no part above.
+"""What stores, notifiers and providers share about a database driver: addresses, parameters,
+commands. Knows domain and ports.
 """

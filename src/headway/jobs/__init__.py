@@ -1,3 +1,3 @@
-"""From a function to rows: signatures, job types, arguments, the codec, the registry, plans of new jobs.
-Client, worker and admin build on it; it stores nothing and runs nothing.
+"""From a function to rows: signatures, job types, arguments, codec, registry, plans of new jobs.
+Client, worker and admin build on it; nothing is stored or run here.
 """

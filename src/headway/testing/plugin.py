@@ -39,7 +39,7 @@ def headway_app() -> Headway:
 
 @pytest.fixture
 def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
-    """The app on a store of this test's own, with nothing running: see headway.testing.app_on_trial.Rig."""
+    """The app on a store of this test's own, with nothing running: see `app_on_trial`."""
     from headway.testing.app_on_trial import Rig  # noqa: PLC0415 - the same
 
     marker = request.node.get_closest_marker("headway")

@@ -1,3 +1,3 @@
-"""Runs jobs: fetch, run, commit the outcome. Leases are in `leases`, child processes in `isolation`.
+"""Runs jobs: fetch, run, commit the outcome. Leases are in `leases`, children in `isolation`.
 Built on `jobs` and `after_commit`; the client does not know it.
 """

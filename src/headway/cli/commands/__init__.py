@@ -1,1 +1,1 @@
-"""The commands, one module each: what it takes, what it prints. `headway.cli.command` lists them."""
+"""The commands, one module each. `headway.cli.command` lists them."""

@@ -82,7 +82,7 @@ def dashboard(
 
 @clean_errors
 async def _serve(app: Headway, who: _Who, *, allow_writes: bool, **options: Any) -> None:
-    from headway.web import Password, Token, serving
+    from headway.web import Password, Token, serving  # noqa: PLC0415 - an extra
 
     auth = Token(who.secret) if who.user is None else Password(who.user, who.secret)
     ending = asyncio.Event()

@@ -72,7 +72,7 @@ async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str 
         yield None
         return
     try:
-        from headway.web import Token, serving
+        from headway.web import Token, serving  # noqa: PLC0415 - an extra
     except ConfigurationError as error:
         say(f"no dashboard: {error}")
         yield None

@@ -1,1 +1,1 @@
-"""Handlers in child processes: the pool of processes, the child itself, and the messages between them."""
+"""Handlers in child processes: the pool, the child itself, and the messages between them."""

@@ -27,7 +27,7 @@ from headway.domain.request import Continuation
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
 from headway.worker.attempt import Execution
-from headway.worker.isolation import child, guard
+from headway.worker.isolation import child_process, guard
 from headway.worker.isolation.child_progress import hear_progress
 from headway.worker.isolation.logs import log_here
 from headway.worker.isolation.messages import (
@@ -83,10 +83,10 @@ class Isolation:
         )
         child = self._get()
         try:
-            outcome = await child.perform(order, execution)
+            outcome = await child_process.perform(order, execution)
         except (EOFError, OSError) as error:
             await self._bury(child)
-            raise HandlerFailed(_death(child.exit_code)) from error
+            raise HandlerFailed(_death(child_process.exit_code)) from error
         except BaseException:
             await self._bury(child)
             raise
@@ -112,9 +112,9 @@ class Isolation:
     def _get(self) -> _Child:
         while self._idle:
             child = self._idle.pop()
-            if not child.gone.done():
+            if not child_process.gone.done():
                 return child
-            child.disconnect()
+            child_process.disconnect()
         if self._guard is None and os.name == "posix" and not getattr(sys, "frozen", False):
             self._guard = _Guard()
         child = _Child(self._guard, self._children.discard)
@@ -123,9 +123,9 @@ class Isolation:
 
     async def _bury(self, child: _Child) -> None:
         """Nothing is left of it, even if this is cancelled while it waits for the end."""
-        child.kill()
-        child.disconnect()
-        await asyncio.shield(child.gone)
+        child_process.kill()
+        child_process.disconnect()
+        await asyncio.shield(child_process.gone)
 
 
 class _Guard:
@@ -166,7 +166,7 @@ class _Child:
         self.exit_code: int | None = None
         self._parent = os.getpid()
         self._process: BaseProcess = multiprocessing.get_context("spawn").Process(
-            target=child.main, args=(theirs,), name="headway-isolated"
+            target=child_process.main, args=(theirs,), name="headway-isolated"
         )
         try:
             self._process.start()

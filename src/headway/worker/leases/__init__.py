@@ -1,1 +1,1 @@
-"""Leases of running jobs: renewed by the heartbeat, given back by the reaper once they have expired."""
+"""Leases of running jobs: the heartbeat renews them, the reaper gives expired ones back."""
