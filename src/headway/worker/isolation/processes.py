@@ -83,10 +83,10 @@ class Isolation:
         )
         child = self._get()
         try:
-            outcome = await child_process.perform(order, execution)
+            outcome = await child.perform(order, execution)
         except (EOFError, OSError) as error:
             await self._bury(child)
-            raise HandlerFailed(_death(child_process.exit_code)) from error
+            raise HandlerFailed(_death(child.exit_code)) from error
         except BaseException:
             await self._bury(child)
             raise
@@ -112,9 +112,9 @@ class Isolation:
     def _get(self) -> _Child:
         while self._idle:
             child = self._idle.pop()
-            if not child_process.gone.done():
+            if not child.gone.done():
                 return child
-            child_process.disconnect()
+            child.disconnect()
         if self._guard is None and os.name == "posix" and not getattr(sys, "frozen", False):
             self._guard = _Guard()
         child = _Child(self._guard, self._children.discard)
@@ -123,9 +123,9 @@ class Isolation:
 
     async def _bury(self, child: _Child) -> None:
         """Nothing is left of it, even if this is cancelled while it waits for the end."""
-        child_process.kill()
-        child_process.disconnect()
-        await asyncio.shield(child_process.gone)
+        child.kill()
+        child.disconnect()
+        await asyncio.shield(child.gone)
 
 
 class _Guard:
