@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from headway import Headway, LocalNotifier, NoNotifier, WorkerSettings
-from headway.client.polling import polling_saved
 from headway.domain.events import WorkerRecovered, WorkerTroubled
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import EVERYTHING, Interest
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener
+from headway.runtime.polling import polling_saved
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
 from tests.engine.bench import PATIENCE, Bench

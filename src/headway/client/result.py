@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.client.polling import polling_saved
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.times import check_seconds
@@ -21,6 +20,7 @@ from headway.errors import (
 from headway.ports.notifications import Interest, News
 from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
 from headway.ports.store import Store
+from headway.runtime.polling import polling_saved
 
 POLL_EVERY = 0.1
 """Seconds between looks where no news may come."""

@@ -20,7 +20,6 @@ import msgspec
 from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
 from headway.after_commit.report import Reporter
-from headway.client.polling import polling_saved
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
@@ -30,6 +29,7 @@ from headway.ports.notifications import Interest, News, OwnershipLost
 from headway.ports.notifier import Disposer, Hearing, Notifier
 from headway.ports.store import Store
 from headway.runtime.backoff import NOTIFIER, Trouble, sleep_unless
+from headway.runtime.polling import polling_saved
 from headway.worker.attempt import SHUTDOWN, Execution
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
