@@ -53,7 +53,7 @@ async def main() -> None:
             say(f"   kept in its history: try {attempt.version} {attempt.outcome}")
         say()
 
-        say("3. a job that fails for good is kept as a dead letter, and redriven when mended")
+        say("3. a job that fails for good is kept as a dead letter, and retried when mended")
         tax = await app.start(report_tax.request(7))
         try:
             await tax.result(timeout=20)
@@ -61,7 +61,7 @@ async def main() -> None:
             say(f"   dead-lettered: {error.failure}")
         tax_office().touch()
         await app.retry(tax)
-        say(f"   the tax office is mended, redriven: {await tax.result(timeout=20)}")
+        say(f"   the tax office is mended, retried: {await tax.result(timeout=20)}")
         say()
 
         say("4. a worker is killed with a job in its hands")

@@ -34,7 +34,7 @@ FENCES: list[tuple[Any, str, str]] = [
     (Notebook.report, "verdict is Verdict.APPLIED", "True"),
     (Settling._free, "and row.state is JobState.BLOCKED", "and True"),
     (Tending._cancel_one, "if row.state in TERMINAL:", "if False:"),
-    (Tending._redrive_one, "if row.state is not JobState.FAILED", "if False"),
+    (Tending._retry_one, "if row.state is not JobState.FAILED", "if False"),
     (Tending._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
     (Tending.remove, "and last.state in TERMINAL", "and True"),
     (Tending._is_free, "waiter.state is JobState.COMPLETED", "True"),

@@ -186,6 +186,6 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     "mongodb: claiming whatever was lost": claims_whatever_was_lost,
     "mongodb: claiming without the state": claims_what_others_have_claimed,
     "mongodb: cancelling without the state": _whatever_the_state(manage.OPEN),
-    "mongodb: redriving without the state": _whatever_the_state(["failed", "cancelled"]),
+    "mongodb: retrying without the state": _whatever_the_state(["failed", "cancelled"]),
     "mongodb: triggering without the state": _whatever_the_state(["pending"]),
 }

@@ -128,7 +128,7 @@ class WaitTimeout(WaitError, TimeoutError):
 
 
 class SequenceFailed(WaitError):
-    """The sequence's last job is dead-lettered. A redrive lets the sequence go on."""
+    """The sequence's last job is dead-lettered. A retry lets the sequence go on."""
 
     def __init__(self, sequence_id: str, job_id: str, type: str, failure: Failure) -> None:
         self.sequence_id = sequence_id

@@ -108,7 +108,7 @@ def test_waiting(shop: Shop, client: SyncClient):
     finisher.join()
 
 
-def test_redriving_and_cancelling(shop: Shop, client: SyncClient):
+def test_retrying_and_cancelling(shop: Shop, client: SyncClient):
     sequence = client.start(shop.charge.request(1))
     (job,) = claim(client)
     failure = encode_failure(Failure("ValueError", "no"))

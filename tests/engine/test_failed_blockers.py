@@ -61,7 +61,7 @@ async def shop(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterat
         yield shop
 
 
-async def test_what_waits_for_a_failed_blocker_says_so_and_a_redrive_frees_it(shop: Shop) -> None:
+async def test_what_waits_for_a_failed_blocker_says_so_and_a_retry_frees_it(shop: Shop) -> None:
     app = shop.app
     payment = await app.start(shop.order.request())
     shipping = await app.start(shop.ship.request(), blockers=(shop.pack.request(), payment))

@@ -122,7 +122,7 @@ async def take(office: Office, job_id: str) -> None:
     )
     async with store.begin() as tx:
         await store.run_in(tx, store.cancel, [job_id])
-        await store.run_in(tx, store.redrive, [job_id])
+        await store.run_in(tx, store.retry, [job_id])
         (claimed,) = await store.run_in(tx, store.claim, order)
     assert claimed.id == job_id
 

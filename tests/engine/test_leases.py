@@ -162,7 +162,7 @@ async def _take(bench: Bench, job_id: str) -> None:
     job = await bench.get(job_id)
     assert job.lease is not None
     await store.run(store.cancel, [job_id])
-    await store.run(store.redrive, [job_id])
+    await store.run(store.retry, [job_id])
     order = ClaimOrder(
         worker="rival",
         token="theirs",

@@ -16,7 +16,7 @@ from headway import (
     JobState,
     UnknownJobType,
 )
-from headway.domain.events import JobCancelled, JobCreated, JobRedriven, JobsDeleted
+from headway.domain.events import JobCancelled, JobCreated, JobRetried, JobsDeleted
 from headway.domain.failure import Failure, encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
@@ -58,7 +58,7 @@ async def test_retry(shop: Shop) -> None:
     assert batch == Batch(changed=1, passed_over=2)
     assert (await app.get(dead)).state is JobState.PENDING
     assert [type(news) for news in shop.ear.heard] == [JobsScheduled]
-    assert [type(event) for event in shop.events] == [JobRedriven]
+    assert [type(event) for event in shop.events] == [JobRetried]
     (note,) = await notes(shop)
     assert (note.actor, note.action, note.count) == ("anna", "retry", 1)
     assert (note.before, note.after) == ("failed", "pending")

@@ -118,7 +118,7 @@ LINES: list[tuple[events.Event, int, str]] = [
     (events.JobRescheduled(*JOB, None), logging.DEBUG, "x 1 made due now"),
     (events.JobReleased(*JOB, "w"), logging.DEBUG, "x 1 given back"),
     (events.JobCancelled(*JOB), logging.DEBUG, "x 1 cancelled"),
-    (events.JobRedriven(*JOB), logging.DEBUG, "x 1 to be run again"),
+    (events.JobRetried(*JOB), logging.DEBUG, "x 1 to be run again"),
     (events.JobsDeleted(2), logging.DEBUG, "2 jobs deleted"),
     (events.JobsPruned("w", 3), logging.DEBUG, "3 finished jobs pruned"),
     (

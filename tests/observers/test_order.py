@@ -193,7 +193,7 @@ async def test_what_people_do(office: Office) -> None:
     assert office.told() == [
         ("JobCancelled", "write"),
         ("SequenceCancelled", "write"),
-        ("JobRedriven", "write"),
+        ("JobRetried", "write"),
         ("JobRescheduled", "write"),
         ("JobCompleted", "write"),
         ("SequenceCompleted", "write"),

@@ -190,7 +190,7 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
 
         def go_on() -> Operation[None]:
             yield from store.current([first], lock=True)
-            yield from store.redrive([first])
+            yield from store.retry([first])
             yield from store.finish(first, None, following)
 
         def beside() -> None:

@@ -283,7 +283,7 @@ async def test_a_conflict_in_the_callers_transaction_is_the_callers(
         await session.abort_transaction()
 
         async def finish(session: Any) -> None:
-            await store.run_in(session, store.redrive, [job.id])
+            await store.run_in(session, store.retry, [job.id])
             await store.run_in(session, store.finish, job.id, '"yes"', None)
 
         await session.with_transaction(finish)  # pymongo's own way of trying again
@@ -403,7 +403,7 @@ async def test_text_is_never_taken_for_an_expression(store: MongoStore) -> None:
     assert [(await read(store, job.id)).output for job in both] == ["$state", "$token"]
     await store.run(store.finish, first.id, "$$NOW", None, now=at(1))
     await store.run(store.cancel, [second.id], now=at(1))
-    await store.run(store.redrive, [second.id], input="$queue", now=at(1))
+    await store.run(store.retry, [second.id], input="$queue", now=at(1))
     assert (await read(store, first.id)).output == "$$NOW"
     assert (await read(store, second.id)).input == "$queue"
 

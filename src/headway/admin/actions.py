@@ -204,9 +204,9 @@ def _act(
     gone: list[str] = []
     match action:
         case JobAction.RETRY:
-            changed = _applied(jobs, (yield from store.redrive([job.id for job in jobs], now=now)))
+            changed = _applied(jobs, (yield from store.retry([job.id for job in jobs], now=now)))
             for id in changed:
-                consequences.redrive(last[id])
+                consequences.retry(last[id])
         case JobAction.CANCEL:
             changed = _applied(jobs, (yield from store.cancel([job.id for job in jobs], now=now)))
             for id in changed:

@@ -16,7 +16,7 @@ from headway.domain.events import (
     Event,
     JobCancelled,
     JobCompleted,
-    JobRedriven,
+    JobRetried,
     JobRescheduled,
     JobUnblocked,
     NotifierFailed,
@@ -97,9 +97,9 @@ class Consequences:
         self.events.append(JobCancelled(*_facts(job)))
         self.events.append(SequenceCancelled(job.sequence_id, job.sequence_type, job.queue))
 
-    def redrive(self, job: JobRecord) -> None:
+    def retry(self, job: JobRecord) -> None:
         self.schedule(job.queue, job.type, None)
-        self.events.append(JobRedriven(*_facts(job)))
+        self.events.append(JobRetried(*_facts(job)))
 
     def trigger(self, job: JobRecord) -> None:
         self.schedule(job.queue, job.type, None)

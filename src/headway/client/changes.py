@@ -63,7 +63,7 @@ def retry(
     input_for: Callable[[JobRecord], str] | None,
     now: datetime | None,
 ) -> Operation[Consequences]:
-    """Redrive: make dead letters and cancelled jobs pending again."""
+    """Retry: make dead letters and cancelled jobs pending again."""
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
@@ -72,12 +72,12 @@ def retry(
     )
     consequences = Consequences()
     if input_for is None:
-        yield from store.redrive([job.id for job in jobs], now=now)
+        yield from store.retry([job.id for job in jobs], now=now)
     else:
         for job in jobs:
-            yield from store.redrive([job.id], input=input_for(job), now=now)
+            yield from store.retry([job.id], input=input_for(job), now=now)
     for job in jobs:
-        consequences.redrive(job)
+        consequences.retry(job)
     return consequences
 
 

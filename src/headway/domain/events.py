@@ -273,7 +273,7 @@ class JobCancelled(msgspec.Struct, frozen=True, gc=False):
     sequence_id: str
 
 
-class JobRedriven(msgspec.Struct, frozen=True, gc=False):
+class JobRetried(msgspec.Struct, frozen=True, gc=False):
     """A failed or cancelled job is to be run again."""
 
     job_id: str
@@ -327,7 +327,7 @@ Event = (
     | JobRescheduled
     | JobReleased
     | JobCancelled
-    | JobRedriven
+    | JobRetried
     | JobsDeleted
     | JobsPruned
     | TypesUnattended

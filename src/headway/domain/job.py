@@ -100,7 +100,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     last_error: str | None
     """The job's last error, encoded by `headway.domain.failure`. It is kept after a retry, a
-    redrive and success; whether the job failed is told by its state."""
+    retry and success; whether the job failed is told by its state."""
     lease: Lease | None
     """Present exactly while the job is running."""
     lease_version: int

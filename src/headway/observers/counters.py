@@ -81,8 +81,8 @@ BY_JOB: dict[type[Any], Counter] = {
     ),
     events.JobReleased: Counter("job.released", "jobs_released", "Jobs given back unfinished"),
     events.JobCancelled: Counter("job.cancelled", "jobs_cancelled", "Jobs that somebody cancelled"),
-    events.JobRedriven: Counter(
-        "job.redriven", "jobs_redriven", "Failed or cancelled jobs to be run again"
+    events.JobRetried: Counter(
+        "job.retried", "jobs_retried", "Failed or cancelled jobs to be run again"
     ),
 }
 LEASE_EXPIRED = Counter(

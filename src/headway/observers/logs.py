@@ -156,7 +156,7 @@ def line(event: Event) -> str:
             return f"{_job(event)} given back"
         case events.JobCancelled():
             return f"{_job(event)} cancelled"
-        case events.JobRedriven():
+        case events.JobRetried():
             return f"{_job(event)} to be run again"
         case events.JobsDeleted():
             return f"{event.count} jobs deleted"
@@ -183,7 +183,7 @@ def _job(
     | events.JobRescheduled
     | events.JobReleased
     | events.JobCancelled
-    | events.JobRedriven,
+    | events.JobRetried,
 ) -> str:
     return f"{event.type} {event.job_id}"
 

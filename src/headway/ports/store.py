@@ -212,7 +212,7 @@ class Operations(Protocol):
         WRONG_STATE for those that ended otherwise. A running job's holder loses its lease."""
         ...
 
-    def redrive(
+    def retry(
         self,
         ids: Sequence[str],
         *,

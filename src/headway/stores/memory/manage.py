@@ -1,4 +1,4 @@
-"""What people and maintenance do to jobs: cancel, redrive, trigger, prune, delete."""
+"""What people and maintenance do to jobs: cancel, retry, trigger, prune, delete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tending(Table):
         self._place(row)
         return Verdict.APPLIED
 
-    def redrive(
+    def retry(
         self,
         ids: Sequence[str],
         *,
@@ -44,9 +44,9 @@ class Tending(Table):
     ) -> Operation[list[Verdict]]:
         yield from ()
         now = moment(now)
-        return [self._redrive_one(job_id, input, now) for job_id in ids]
+        return [self._retry_one(job_id, input, now) for job_id in ids]
 
-    def _redrive_one(self, job_id: str, input: str | None, now: datetime) -> Verdict:
+    def _retry_one(self, job_id: str, input: str | None, now: datetime) -> Verdict:
         row = self._grasp(job_id)
         if row is None:
             return Verdict.NOT_FOUND

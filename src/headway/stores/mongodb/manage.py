@@ -1,4 +1,4 @@
-"""Levers: cancel, redrive, trigger, pause, workers, prune, delete."""
+"""Levers: cancel, retry, trigger, pause, workers, prune, delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Managing(Settling):
         change = {"state": "cancelled", "finished_at": present(now)}
         return (yield from self._change(ids, OPEN, change, ["token", "until"], JobState.CANCELLED))
 
-    def redrive(
+    def retry(
         self,
         ids: Sequence[str],
         *,

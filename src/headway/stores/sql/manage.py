@@ -1,4 +1,4 @@
-"""Levers: cancel, redrive, trigger, pause; what workers and operators leave behind."""
+"""Levers: cancel, retry, trigger, pause; what workers and operators leave behind."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Managing(Settling):
         rows = yield Statement(self._sql["cancel"], (list(ids), self._dialect.now(now)))
         return (yield from self._verdicts(ids, {str(row[0]) for row in rows}, JobState.CANCELLED))
 
-    def redrive(
+    def retry(
         self,
         ids: Sequence[str],
         *,
         input: str | None = None,
         now: datetime | None = None,
     ) -> Operation[list[Verdict]]:
-        rows = yield Statement(self._sql["redrive"], (list(ids), input, self._dialect.now(now)))
+        rows = yield Statement(self._sql["retry"], (list(ids), input, self._dialect.now(now)))
         return (yield from self._verdicts(ids, {str(row[0]) for row in rows}, None))
 
     def trigger(

@@ -301,11 +301,11 @@ async def a_cancelled_blocker_leaves_its_dependents_blocked(store: Store) -> Non
 
 
 @case.each({str(s): s for s in (JobState.FAILED, JobState.CANCELLED)})
-async def a_redriven_blocker_frees_its_dependents(store: Store, state: JobState) -> None:
+async def a_retried_blocker_frees_its_dependents(store: Store, state: JobState) -> None:
     blocker = await in_state(store, state)
     waiting = await add(store, blockers=(blocker,))
     assert await state_of(store, waiting) is JobState.BLOCKED
-    await store.run(store.redrive, [blocker], now=at(3))
+    await store.run(store.retry, [blocker], now=at(3))
     again = await claim_one(store, (await read(store, blocker)).queue, now=at(3))
     settled = await complete(store, again, now=at(4))
     assert [freed.job_id for freed in settled.freed] == [waiting]

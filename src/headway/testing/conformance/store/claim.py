@@ -289,7 +289,7 @@ async def the_version_rises_with_every_claim(store: Store) -> None:
         assert stored.lease is not None
         assert (stored.lease.token, stored.lease_version) == (job.lease.token, version)
         await store.run(store.cancel, [job_id], now=at(version))
-        await store.run(store.redrive, [job_id], now=at(version))
+        await store.run(store.retry, [job_id], now=at(version))
 
 
 @case

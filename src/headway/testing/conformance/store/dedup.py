@@ -101,10 +101,10 @@ async def a_sequence_that_has_ended_counts_for_any(store: Store, state: JobState
 
 
 @case
-async def a_retry_and_a_redrive_keep_the_key(store: Store) -> None:
+async def a_failed_attempt_and_a_retry_keep_the_key(store: Store) -> None:
     job = await running(store, dedup_key=KEY)
     await apply(store, Fail(job.id, job.lease.token, ERROR))
-    await store.run(store.redrive, [job.id], now=at(2))
+    await store.run(store.retry, [job.id], now=at(2))
     assert (await again(store)).id == job.id
 
 

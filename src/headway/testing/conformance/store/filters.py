@@ -155,7 +155,7 @@ async def a_fingerprint_is_part_of_the_record_until_the_job_goes_on(store: Store
     (job,) = await store.run(store.get, [job_id])
     assert job is not None
     assert job.fingerprint == ALIKE
-    await store.run(store.redrive, [job_id], now=at(2))
+    await store.run(store.retry, [job_id], now=at(2))
     (job,) = await store.run(store.get, [job_id])
     assert job is not None
     assert job.fingerprint is None

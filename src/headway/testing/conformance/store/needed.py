@@ -146,7 +146,7 @@ async def a_sequence_that_goes_on_meanwhile_is_not_torn(store: Store, deletion: 
     first = await read(store, await in_state(store, JobState.CANCELLED))
     following = successor_of(first)
     async with store.begin() as tx:
-        await store.run_in(tx, store.redrive, [first.id], now=at(2))
+        await store.run_in(tx, store.retry, [first.id], now=at(2))
         await store.run_in(tx, store.finish, first.id, None, following, now=at(3))
         deleting = asyncio.create_task(store.run(deletion, store, first.id))
         await asyncio.wait([deleting], timeout=0.2)  # it may wait for the commit
@@ -165,7 +165,7 @@ async def a_blocker_that_is_cancelled_meanwhile_keeps_blocking(store: Store) -> 
         await asyncio.wait([cancelling], timeout=0.2)
     await cancelling
     assert await state_of(store, waiting.id) is JobState.BLOCKED
-    await store.run(store.redrive, [blocker], now=at(2))
+    await store.run(store.retry, [blocker], now=at(2))
     job = await claim_one(store, (await read(store, blocker)).queue, now=at(2))
     settled = await complete(store, job, now=at(3))
     assert [freed.job_id for freed in settled.freed] == [waiting.id]

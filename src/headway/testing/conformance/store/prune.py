@@ -168,7 +168,7 @@ async def a_sequence_that_a_job_needs_once_it_is_retried_stays(
     else:
         await store.run(store.cancel, [waiting], now=at(3))
     assert await store.run(store.prune, rule(), 10, now=LATER) == 0
-    await store.run(store.redrive, [waiting], now=LATER)
+    await store.run(store.retry, [waiting], now=LATER)
     assert await store.run(store.blocker_outputs, [waiting]) == {waiting: ['"done"']}
 
 

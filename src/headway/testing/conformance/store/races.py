@@ -191,10 +191,10 @@ async def inserting_and_claiming_at_once_loses_nothing(store: Store) -> None:
 
 
 @case
-async def of_16_redrives_one_takes(store: Store) -> None:
+async def of_16_retries_one_takes(store: Store) -> None:
     job_id = await in_state(store, JobState.FAILED)
     answers = await asyncio.gather(
-        *[store.run(store.redrive, [job_id], now=at(2)) for _ in range(16)]
+        *[store.run(store.retry, [job_id], now=at(2)) for _ in range(16)]
     )
     verdicts = [answer[0] for answer in answers]
     assert verdicts.count(Verdict.APPLIED) == 1

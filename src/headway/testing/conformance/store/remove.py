@@ -62,7 +62,7 @@ async def what_a_job_that_has_not_completed_waits_for_stays(store: Store) -> Non
     assert await store.run(store.remove, [blocker.id]) == []
     await store.run(store.cancel, [waiting], now=at(2))
     assert await store.run(store.remove, [blocker.id]) == []
-    await store.run(store.redrive, [waiting], now=at(3))
+    await store.run(store.retry, [waiting], now=at(3))
     assert await state_of(store, waiting) is JobState.BLOCKED
     await store.run(store.cancel, [waiting], now=at(4))
     assert await store.run(store.remove, [waiting]) == [waiting]

@@ -194,9 +194,9 @@ async def a_dead_letter_without_a_fingerprint_is_in_a_group_too(store: Store) ->
 
 
 @case
-async def a_redriven_job_is_in_no_group(store: Store) -> None:
+async def a_retried_job_is_in_no_group(store: Store) -> None:
     job_id = await in_state(store, JobState.FAILED)
-    await store.run(store.redrive, [job_id], now=at(2))
+    await store.run(store.retry, [job_id], now=at(2))
     assert await store.run(store.failures, JobFilter(), 10, now=at(3)) == []
 
 

@@ -106,9 +106,9 @@ async def cancelling(store: Store) -> Change:
     return lambda tx: store.run_in(tx, store.cancel, ids, now=at(2))
 
 
-async def redriving(store: Store) -> Change:
+async def retrying(store: Store) -> Change:
     job_id = await in_state(store, JobState.FAILED)
-    return lambda tx: store.run_in(tx, store.redrive, [job_id], input="new", now=at(2))
+    return lambda tx: store.run_in(tx, store.retry, [job_id], input="new", now=at(2))
 
 
 async def triggering(store: Store) -> Change:
@@ -147,7 +147,7 @@ CHANGES: dict[str, Callable[[Store], Awaitable[Change]]] = {
         failing,
         rescheduling,
         cancelling,
-        redriving,
+        retrying,
         triggering,
         finishing,
         deleting,

@@ -1,4 +1,4 @@
-"""redrive: a fresh start for dead letters."""
+"""retry: a fresh start for dead letters."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from headway.testing.conformance.store.building import (
 )
 from headway.testing.conformance.store.case import Cases
 
-case = Cases("redrive")
+case = Cases("retry")
 
 
 @case.each({str(s): s for s in (JobState.FAILED, JobState.CANCELLED)})
 async def an_ended_job_starts_afresh(store: Store, state: JobState) -> None:
     before = await read(store, await in_state(store, state))
-    assert await store.run(store.redrive, [before.id], now=at(7)) == [Verdict.APPLIED]
+    assert await store.run(store.retry, [before.id], now=at(7)) == [Verdict.APPLIED]
     after = await read(store, before.id)
     assert after.state is JobState.PENDING
     assert (after.run_at, after.finished_at, after.lease) == (at(7), None, None)
@@ -55,7 +55,7 @@ async def attempts_and_losses_are_forgiven_and_history_stays(store: Store) -> No
     last = await claim_one(store, job.queue, now=at(42))
     await apply(store, Fail(last.id, last.lease.token, ERROR), now=at(43))
     history = await attempts_of(store, job.id)
-    await store.run(store.redrive, [job.id], now=at(50))
+    await store.run(store.retry, [job.id], now=at(50))
     stored = await read(store, job.id)
     assert (stored.attempts, stored.losses) == (0, 0)
     assert await attempts_of(store, job.id) == history
@@ -69,7 +69,7 @@ async def attempts_and_losses_are_forgiven_and_history_stays(store: Store) -> No
 @case
 async def another_input_can_be_given(store: Store) -> None:
     job_id = await in_state(store, JobState.FAILED, input='{"wrong":1}')
-    await store.run(store.redrive, [job_id], input='{"right":"ä"}', now=at(7))
+    await store.run(store.retry, [job_id], input='{"right":"ä"}', now=at(7))
     stored = await read(store, job_id)
     assert stored.input == '{"right":"ä"}'
     assert (await claim_one(store, stored.queue, now=at(7))).input == '{"right":"ä"}'
@@ -81,7 +81,7 @@ async def another_input_can_be_given(store: Store) -> None:
 async def others_stay_as_they_are(store: Store, state: JobState) -> None:
     job_id = await in_state(store, state)
     before = await snapshot(store)
-    verdicts = await store.run(store.redrive, [job_id], input="other", now=at(7))
+    verdicts = await store.run(store.retry, [job_id], input="other", now=at(7))
     assert verdicts == [Verdict.WRONG_STATE]
     assert await snapshot(store) == before
 
@@ -90,7 +90,7 @@ async def others_stay_as_they_are(store: Store, state: JobState) -> None:
 async def each_job_of_a_batch_is_answered(store: Store) -> None:
     dead = [await in_state(store, JobState.FAILED) for _ in range(2)]
     done = await in_state(store, JobState.COMPLETED)
-    verdicts = await store.run(store.redrive, [dead[0], done, new_id(), dead[1]], now=at(7))
+    verdicts = await store.run(store.retry, [dead[0], done, new_id(), dead[1]], now=at(7))
     assert verdicts == [
         Verdict.APPLIED,
         Verdict.WRONG_STATE,
@@ -103,7 +103,7 @@ async def each_job_of_a_batch_is_answered(store: Store) -> None:
 async def the_token_of_before_is_of_no_use_afterwards(store: Store) -> None:
     job = await running(store)
     await store.run(store.cancel, [job.id], now=at(1))
-    await store.run(store.redrive, [job.id], now=at(2))
+    await store.run(store.retry, [job.id], now=at(2))
     again = await claim_one(store, job.queue, now=at(2))
     before = await snapshot(store)
     settled = await settle(store, Fail(job.id, job.lease.token, ERROR), now=at(3))
@@ -117,7 +117,7 @@ async def a_job_cancelled_while_blocked_is_blocked_again(store: Store) -> None:
     blocker = await running(store)
     job_id = await add(store, queue="waiting", blockers=(blocker.id,))
     await store.run(store.cancel, [job_id], now=at(1))
-    assert await store.run(store.redrive, [job_id], now=at(2)) == [Verdict.APPLIED]
+    assert await store.run(store.retry, [job_id], now=at(2)) == [Verdict.APPLIED]
     assert await state_of(store, job_id) is JobState.BLOCKED
     assert await claim(store, "waiting", now=at(3)) == []
     settled = await complete(store, blocker, now=at(4))
@@ -133,12 +133,12 @@ async def a_job_whose_blockers_completed_meanwhile_is_pending(store: Store) -> N
     settled = await complete(store, blocker, now=at(2))
     assert settled.freed == []
     assert await state_of(store, job_id) is JobState.CANCELLED
-    await store.run(store.redrive, [job_id], now=at(3))
+    await store.run(store.retry, [job_id], now=at(3))
     assert (await claim_one(store, "waiting", now=at(3))).id == job_id
 
 
 @case
-async def a_redriven_sequence_goes_on(store: Store) -> None:
+async def a_retried_sequence_goes_on(store: Store) -> None:
     first = await running(store)
     following = new_job(
         queue="second", sequence_id=first.id, sequence_type=first.type, root_id=first.id, step=1
@@ -146,7 +146,7 @@ async def a_redriven_sequence_goes_on(store: Store) -> None:
     await complete(store, first, successor=following)
     second = await claim_one(store, "second", now=at(2))
     await apply(store, Fail(second.id, second.lease.token, ERROR), now=at(3))
-    await store.run(store.redrive, [second.id], now=at(4))
+    await store.run(store.retry, [second.id], now=at(4))
     again = await claim_one(store, "second", now=at(4))
     assert (again.sequence_id, again.step) == (first.id, 1)
     await complete(store, again, now=at(5))
@@ -158,7 +158,7 @@ async def a_redriven_sequence_goes_on(store: Store) -> None:
 @case.each({"fails again": True, "completes": False})
 async def the_last_error_is_kept_until_there_is_another(store: Store, fails: bool) -> None:
     job = await read(store, await in_state(store, JobState.FAILED))
-    await store.run(store.redrive, [job.id], now=at(2))
+    await store.run(store.retry, [job.id], now=at(2))
     assert (await read(store, job.id)).last_error == ERROR
     again = await claim_one(store, job.queue, now=at(2))
     assert (await read(store, job.id)).last_error == ERROR
