@@ -129,7 +129,7 @@ async def paths(app: Headway) -> list[str]:
     failed = (await app.list(state="failed", limit=1)).jobs[0]
     old = (await app.list(type=TYPES[0], limit=50)).jobs[-1]
     continued = (await app.list(state="completed", limit=50)).jobs
-    sequence = next((job.sequence_id for job in continued if job.step), old.sequence_id)
+    sequence = next((job.sequence_id for job in continued if job.position), old.sequence_id)
     page = await app.list(limit=1000)
     return [
         "/",

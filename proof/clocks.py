@@ -80,7 +80,7 @@ def _wrong_workers(trial: Trial, folder: Path) -> None:
             "select coalesce(min(c.at - extract(epoch from j.run_at)), 0),"
             " coalesce(max(c.at - extract(epoch from j.run_at)), 0)"
             " from claimed c join {job} j on cast(j.id as text) = c.id and c.version = 1"
-            " where j.step = 0 and j.run_at > j.created_at + interval '0.5 seconds'"
+            " where j.position = 0 and j.run_at > j.created_at + interval '0.5 seconds'"
         )[0]
     trial.figure(
         "scheduled jobs were claimed after s", [round(float(early), 3), round(float(late), 3)]

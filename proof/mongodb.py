@@ -54,7 +54,7 @@ class MongoPlace:
         self._books.executescript(
             """
             create table job (
-                id text, type text, state text, sequence_id text, step int, lease_version int,
+                id text, type text, state text, sequence_id text, position int, lease_version int,
                 attempts int, losses int
             );
             create table effect (job text, token text, version int);
@@ -118,7 +118,7 @@ class MongoPlace:
             (
                 (
                     *(job["_id"], job["type"], job["state"], job.get("sequence_id") or job["_id"]),
-                    *(job["step"], job["version"], job["attempts"], job["losses"]),
+                    *(job["position"], job["version"], job["attempts"], job["losses"]),
                 )
                 for job in self._jobs.find()
             ),

@@ -24,7 +24,7 @@ GROUPS = {
     "extend": "extend",
     "expired.sql": "extend",
     "free": "retry",
-    "redriv": "retry",
+    "retry": "retry",
     "cancelling": "cancel",
     "cancel.sql": "cancel",
     "trigger": "trigger",

@@ -55,7 +55,7 @@ class Work:
                 tx.execute(SQLITE_EFFECT, values)
             note("end", job)
             if left == 0:
-                return job.step
+                return job.position
             return job.continue_with(chain.request(left - 1, seconds))
 
         @app.job(max_losses=10_000, max_attempts=50)

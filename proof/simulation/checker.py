@@ -217,7 +217,7 @@ class Checker:
         if old.state is JobState.COMPLETED:
             raise Violation("one terminal transition", what)
         if old.state in TERMINAL:
-            if not (act.does("retry", "retry") and new.state not in TERMINAL):
+            if not (act.does("retry") and new.state not in TERMINAL):
                 raise Violation("one terminal transition", what)
             return
         if new.version != old.version and new.state is not JobState.RUNNING:

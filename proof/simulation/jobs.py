@@ -94,7 +94,7 @@ async def chain(job: Job, left: int) -> Continuation[int] | int:
     with _running(job) as world:
         await _work(world)
         if left == 0:
-            return job.step
+            return job.position
         if random.random() < 0.3:
             tx = await _complete(job, world)
             tx.data[f"effect/{job.id}/{job.lease.version}"] = left

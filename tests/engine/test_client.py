@@ -391,7 +391,7 @@ async def test_a_record_names_its_job_and_its_sequence(shop: Shop):
     async with app.complete_sequence(await app.get(blocker), shop.charge) as completion:
         await completion.continue_with(shop.confirm.request(2))
     last = await app.current(blocker)
-    assert (last.step, last.id) != (0, blocker.id)
+    assert (last.position, last.id) != (0, blocker.id)
     assert app.sequence(last).id == blocker.id
     assert {job.id for job in (await app.list(sequence=last)).jobs} == {blocker.id, last.id}
     assert {job.id for job in (await app.list(root=last)).jobs} >= {blocker.id, last.id}
@@ -447,7 +447,7 @@ async def test_completing_in_several_steps(shop: Shop):
         assert (completion.job.type, completion.job.state) == ("confirm_blocked", BLOCKED)
         await completion.continue_with(shop.confirm.request(3))
     job = await sequence.get()
-    assert (job.type, job.step, job.origin_id is not None) == ("confirm", 2, True)
+    assert (job.type, job.position, job.origin_id is not None) == ("confirm", 2, True)
     assert await states(app) == {
         "place": COMPLETED,
         "confirm_blocked": COMPLETED,

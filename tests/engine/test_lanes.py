@@ -32,7 +32,7 @@ def execution(lanes: Lanes, queue: str, number: int = 0, claimed_at: float = 0.0
         sequence_type="work",
         root_id="s",
         origin_id=None,
-        step=0,
+        position=0,
         has_blockers=False,
         trace=None,
     )

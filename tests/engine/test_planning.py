@@ -70,7 +70,7 @@ PARENT = ClaimedJob(
     sequence_type="order",
     root_id=new_id(),
     origin_id=None,
-    step=2,
+    position=2,
     has_blockers=False,
     trace="trace",
 )
@@ -92,7 +92,7 @@ def test_a_plain_job_begins_its_own_sequence():
         2,
     )
     assert job.schedule == After(seconds=3)
-    assert (job.sequence_id, job.root_id, job.origin_id, job.step) == (None, None, None, 0)
+    assert (job.sequence_id, job.root_id, job.origin_id, job.position) == (None, None, None, 0)
     assert not job.id_given
 
 
@@ -147,7 +147,7 @@ def test_a_successor_continues_its_parents_sequence():
     assert successor.sequence_type == "order"
     assert successor.root_id == blocker.root_id == PARENT.root_id
     assert successor.origin_id == blocker.origin_id == PARENT.id
-    assert (successor.step, successor.trace) == (3, "trace")
+    assert (successor.position, successor.trace) == (3, "trace")
     assert successor.blockers == (blocker.id,)
     assert blocker.sequence_id is None
 

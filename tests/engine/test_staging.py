@@ -263,7 +263,11 @@ async def test_a_sequence_goes_on_with_the_next_job(bench: Bench) -> None:
     await bench.drain()
     (current,) = await successors(bench, sequence_id)
     assert (current.type, current.state, current.output) == ("last", JobState.COMPLETED, "20")
-    assert (current.sequence_id, current.step, current.origin_id) == (sequence_id, 1, sequence_id)
+    assert (current.sequence_id, current.position, current.origin_id) == (
+        sequence_id,
+        1,
+        sequence_id,
+    )
     first_job = await bench.get(sequence_id)
     assert (first_job.state, first_job.output) == (JobState.COMPLETED, None)
 

@@ -21,7 +21,7 @@ _STATE = """case
 _INPUT = """'{"order_id":' || n || ',"note":"some text that makes it longer, and longer still"}'"""
 _ERROR = """'{"type":"ValueError","message":"no such order ' || n || '","traceback":"…"}'"""
 
-_COLUMNS = """id, sequence_id, root_id, run_at, created_at, started_at, finished_at, step,
+_COLUMNS = """id, sequence_id, root_id, run_at, created_at, started_at, finished_at, position,
     max_losses, priority, state, type, queue, input, worker, last_error, fingerprint, waiting,
     lease_token, lease_until"""
 

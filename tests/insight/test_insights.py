@@ -211,7 +211,7 @@ async def test_a_graph_of_what_continued_blocked_and_was_started(shop: Shop) -> 
     nodes = {node.job_id: node for node in graph.nodes}
     assert set(nodes) == {root.id, current.id, children[0], outside.id}
     assert nodes[current.id].state is ShownState.BLOCKED
-    assert nodes[current.id].step == 1
+    assert nodes[current.id].position == 1
     edges = {(edge.source, edge.target, edge.link) for edge in graph.edges}
     assert edges == {
         (root.id, current.id, Link.CONTINUES),

@@ -113,7 +113,7 @@ async def test_a_deletion_is_noted_as_it_was(shop: Shop) -> None:
     app, store = shop.app, shop.app.store
     first = await app.get(await app.start(shop.charge.request(1)))
     following = NewJob(
-        id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, step=1
+        id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, position=1
     )
     await store.run(store.finish, first.id, None, following)
     await app.cancel(first)

@@ -185,7 +185,7 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
     def try_at(place: int) -> bool:
         store, first = house.store, house.blocker(completed=False)
         following = NewJob(
-            id=new_id(), type="t", input="{}", sequence_id=first, root_id=first, step=1
+            id=new_id(), type="t", input="{}", sequence_id=first, root_id=first, position=1
         )
 
         def go_on() -> Operation[None]:

@@ -80,7 +80,7 @@ def completed(job: ClaimedJob) -> Settlement:
 
 def continued(type: str, job: ClaimedJob) -> Settlement:
     following = NewJob(
-        id=new_id(), type=type, input="{}", sequence_id=job.id, root_id=job.id, step=1
+        id=new_id(), type=type, input="{}", sequence_id=job.id, root_id=job.id, position=1
     )
     return Complete(job.id, job.lease.token, None, following)
 

@@ -48,7 +48,12 @@ def test_a_circle_is_drawn_all_the_same() -> None:
 def test_the_drawing_holds_all_its_boxes() -> None:
     nodes = [
         GraphNode(
-            job_id=str(n), type="t", state=ShownState.PENDING, sequence_id="0", step=n, attempts=0
+            job_id=str(n),
+            type="t",
+            state=ShownState.PENDING,
+            sequence_id="0",
+            position=n,
+            attempts=0,
         )
         for n in range(12)
     ]

@@ -14,14 +14,14 @@ def draw(
     root_id: str, jobs: Iterable[JobRecord], now: datetime, *, complete: bool
 ) -> SequenceGraph:
     """Edges lead only to jobs that are drawn; `complete` says whether these are all."""
-    ordered = sorted(jobs, key=lambda job: (job.created_at, job.step, job.id))
+    ordered = sorted(jobs, key=lambda job: (job.created_at, job.position, job.id))
     by_id = {job.id: job for job in ordered}
     steps: dict[str, dict[int, str]] = {}
     for job in ordered:
-        steps.setdefault(job.sequence_id, {})[job.step] = job.id
+        steps.setdefault(job.sequence_id, {})[job.position] = job.id
     edges: list[GraphEdge] = []
     for job in ordered:
-        before = steps[job.sequence_id].get(job.step - 1)
+        before = steps[job.sequence_id].get(job.position - 1)
         if before is not None:
             edges.append(GraphEdge(source=before, target=job.id, link=Link.CONTINUES))
         for blocker in dict.fromkeys(job.blockers):
@@ -39,7 +39,7 @@ def draw(
                 type=job.type,
                 state=shown_state(job, now),
                 sequence_id=job.sequence_id,
-                step=job.step,
+                position=job.position,
                 attempts=job.attempts,
             )
             for job in ordered

@@ -147,7 +147,7 @@ class Reporter:
             case Complete(successor=NewJob() as successor):
                 return [successor.id] if successor.blockers else []
             case Complete() | Fail():
-                return [claimed.sequence_id] if claimed.step else []
+                return [claimed.sequence_id] if claimed.position else []
             case _:
                 return []
 
@@ -176,7 +176,7 @@ class Reporter:
         if isinstance(settlement, Complete) and settlement.successor is not None:
             self._continued(settlement.successor, known, told)
             return
-        if claimed.step:
+        if claimed.position:
             told.append(self._ended(SequenceCompleted, execution, known, now))
         else:
             told.append(SequenceCompleted(sequence_id, claimed.sequence_type, queue, took))
@@ -237,7 +237,7 @@ class Reporter:
     ) -> SequenceCompleted | SequenceFailed:
         claimed = execution.claimed
         seconds: float | None = None
-        if not claimed.step:
+        if not claimed.position:
             seconds = self._since(execution, claimed.created_at, now)
         elif (first := known.get(claimed.sequence_id)) is not None:
             seconds = self._since(execution, first.created_at, now)

@@ -59,7 +59,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     root_id: str | None = None
     """None: its own id."""
     origin_id: str | None = None
-    step: int = 0
+    position: int = 0
     """The place in the sequence, 0 for its first job."""
     blockers: tuple[str, ...] = ()
     """Ids of sequences that must complete before this job may run, in order."""
@@ -110,7 +110,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     sequence_type: str
     root_id: str
     origin_id: str | None
-    step: int
+    position: int
     awaited: bool
     """Some job waits for this job's sequence."""
     blockers: tuple[str, ...]
@@ -146,7 +146,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     sequence_type: str
     root_id: str
     origin_id: str | None
-    step: int
+    position: int
     has_blockers: bool
     trace: str | None
 

@@ -173,7 +173,7 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     state: ShownState
     sequence_id: str
-    step: int
+    position: int
     attempts: int
 
 

@@ -111,9 +111,9 @@ class Job(Generic[*Bs]):
         return self._execution.claimed.origin_id
 
     @property
-    def step(self) -> int:
+    def position(self) -> int:
         """The place in the sequence, 0 for its first job."""
-        return self._execution.claimed.step
+        return self._execution.claimed.position
 
     @property
     def created_at(self) -> datetime:

@@ -78,7 +78,7 @@ def plan_successor(
         root_id=parent.root_id,
         sequence_id=parent.sequence_id,
         sequence_type=parent.sequence_type,
-        place=parent.step + 1,
+        place=parent.position + 1,
         trace=trace,
     )
     if parent.sequence_id in successor.blockers:
@@ -163,7 +163,7 @@ def _new_job(
         sequence_type=sequence_type,
         root_id=root_id,
         origin_id=origin_id,
-        step=place,
+        position=place,
         blockers=blockers,
         dedup_key=None if dedup is None else dedup.key,
         dedup_any=dedup is not None and dedup.scope == "any",

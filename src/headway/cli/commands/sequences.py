@@ -91,7 +91,7 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
     async def errand(there: Place) -> SequenceShown:
         sequence_id = (await there.insight.job(id)).job.sequence_id
         page = await there.insight.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
-        jobs = sorted(page.jobs, key=lambda job: job.step)
+        jobs = sorted(page.jobs, key=lambda job: job.position)
         return SequenceShown(
             id=sequence_id,
             type=jobs[0].sequence_type,
@@ -119,7 +119,7 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
     print_table(
         STEPS,
         [
-            (job.step, job.type, shown_state(job, now), job.id, note_on(job, now))
+            (job.position, job.type, shown_state(job, now), job.id, note_on(job, now))
             for job in shown.jobs
         ],
     )

@@ -100,7 +100,7 @@ class Claiming(Table):
             sequence_type=first.spec.sequence_type or first.spec.type,
             root_id=root_id(row),
             origin_id=spec.origin_id,
-            step=spec.step,
+            position=spec.position,
             has_blockers=bool(row.blockers),
             trace=spec.trace,
         )

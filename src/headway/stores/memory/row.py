@@ -105,7 +105,7 @@ def record(row: Row) -> JobRecord:
         sequence_type=first.spec.sequence_type or first.spec.type,
         root_id=root_id(row),
         origin_id=spec.origin_id,
-        step=spec.step,
+        position=spec.position,
         awaited=row.awaited,
         blockers=row.blockers,
         dedup_key=spec.dedup_key,

@@ -37,7 +37,7 @@ FIELDS: Document = dict.fromkeys(
     (
         "type", "queue", "priority", "input", "run_at", "created_at", "attempts", "losses",
         "max_attempts", "max_losses", "timeout", "token", "version", "until", "sequence_id",
-        "sequence_type", "root_id", "origin_id", "step", "blockers", "trace",
+        "sequence_type", "root_id", "origin_id", "position", "blockers", "trace",
     ),
     1,
 )  # fmt: skip

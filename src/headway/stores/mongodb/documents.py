@@ -96,7 +96,7 @@ def new_document(
         "losses": 0,
         "max_losses": job.max_losses,
         "version": 0,
-        "step": job.step,
+        "position": job.position,
         "input": job.input,
     }
     if job.max_attempts is not None:
@@ -158,7 +158,7 @@ def to_record(document: Document) -> JobRecord:
         sequence_type=get("sequence_type") or document["type"],
         root_id=get("root_id") or document["_id"],
         origin_id=get("origin_id"),
-        step=document["step"],
+        position=document["position"],
         awaited=bool(get("awaited")),
         blockers=tuple(get("blockers", ())),
         dedup_key=get("dedup_key"),
@@ -187,7 +187,7 @@ def to_claimed(document: Document) -> ClaimedJob:
         sequence_type=get("sequence_type") or document["type"],
         root_id=get("root_id") or document["_id"],
         origin_id=get("origin_id"),
-        step=document["step"],
+        position=document["position"],
         has_blockers="blockers" in document,
         trace=get("trace"),
     )

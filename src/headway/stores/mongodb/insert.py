@@ -104,7 +104,7 @@ class Inserting(Claiming):
         seen: dict[tuple[str, str, bool], Document] = {}
         for job in jobs:
             if job.dedup_key is not None:
-                clause: Document = {"dedup_key": job.dedup_key, "type": job.type, "step": 0}
+                clause: Document = {"dedup_key": job.dedup_key, "type": job.type, "position": 0}
                 if not job.dedup_any:
                     clause["$or"] = [{"state": {"$in": OPEN}}, {"continued": True}]
                 seen[job.type, job.dedup_key, job.dedup_any] = clause

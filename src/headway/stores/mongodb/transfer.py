@@ -131,7 +131,7 @@ def _last_steps(jobs: Iterable[PackedJob]) -> dict[str, int]:
     last: dict[str, int] = {}
     for packed in jobs:
         sequence_id = packed.job.sequence_id
-        last[sequence_id] = max(last.get(sequence_id, 0), packed.job.step)
+        last[sequence_id] = max(last.get(sequence_id, 0), packed.job.position)
     return last
 
 
@@ -149,7 +149,7 @@ def _document(packed: PackedJob, last: dict[str, int]) -> Document:
         "losses": job.losses,
         "max_losses": job.max_losses,
         "version": job.lease_version,
-        "step": job.step,
+        "position": job.position,
         "input": job.input,
     }
     maybe: Document = {
@@ -172,9 +172,9 @@ def _document(packed: PackedJob, last: dict[str, int]) -> Document:
         "waiting": packed.waiting if job.blockers else None,
         "history": [_entry(attempt) for attempt in packed.attempts] or None,
     }
-    is_last = job.step == last[job.sequence_id]
+    is_last = job.position == last[job.sequence_id]
     maybe["continued"] = None if is_last else True
-    maybe["tail"] = job.sequence_id if is_last and job.step else None
+    maybe["tail"] = job.sequence_id if is_last and job.position else None
     return document | {field: value for field, value in maybe.items() if value is not None}
 
 

@@ -243,7 +243,7 @@ def _to_claimed(rows: Sequence[Row], token: str) -> list[ClaimedJob]:
             sequence_type=row[15],
             root_id=row[16],
             origin_id=row[17],
-            step=row[18],
+            position=row[18],
             has_blockers=row[19],
             trace=row[20],
         )

@@ -72,7 +72,7 @@ def to_record(dialect: Dialect, row: Row) -> JobRecord:
         sequence_type=row[22],
         root_id=str(row[23]),
         origin_id=maybe_id(row[24]),
-        step=row[25],
+        position=row[25],
         awaited=bool(row[26]),
         blockers=() if row[27] is None else dialect.ids(row[27]),
         dedup_key=row[28],

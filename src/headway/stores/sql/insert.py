@@ -202,7 +202,7 @@ class Inserting(Reading):
             None if job.sequence_type == job.type else job.sequence_type,
             job.root_id,
             job.origin_id,
-            job.step,
+            job.position,
             str(JobState.BLOCKED if waiting else JobState.PENDING),
             waiting,
             bool(job.blockers),
@@ -235,7 +235,7 @@ class Inserting(Reading):
             None if job.sequence_type == job.type else job.sequence_type,
             job.root_id,
             job.origin_id,
-            job.step,
+            job.position,
             job.trace,
         )
 

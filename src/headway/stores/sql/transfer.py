@@ -108,7 +108,7 @@ class Moving(Managing):
             stamp(job.started_at),
             stamp(job.finished_at),
             job.timeout,
-            job.step,
+            job.position,
             job.attempts,
             job.losses,
             job.max_attempts,

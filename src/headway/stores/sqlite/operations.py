@@ -111,7 +111,7 @@ class SqliteOperations(Moving):
                 sequence_type=row[15],
                 root_id=row[16],
                 origin_id=row[17],
-                step=row[18],
+                position=row[18],
                 has_blockers=bool(row[19]),
                 trace=row[20],
             )

@@ -11,7 +11,7 @@ create table /*headway*/job (
     finished_at timestamptz,
     lease_until timestamptz,
     timeout double precision,
-    step integer not null,
+    position integer not null,
     attempts integer not null default 0,
     losses integer not null default 0,
     max_attempts integer,
@@ -48,14 +48,14 @@ comment on column /*headway*/job.waiting is 'blockers that are not complete';
 comment on column /*headway*/job.awaited is 'some job waits for this sequence';
 comment on column /*headway*/job.sequence_type is 'null: the same as type';
 comment on column /*headway*/job.fingerprint is 'of a dead letter: alike for failures that are alike';
-comment on column /*headway*/job.step is 'the place in the sequence, 0 for its first job';
+comment on column /*headway*/job.position is 'the place in the sequence, 0 for its first job';
 
 -- A lane is (queue, priority); within it the oldest due job comes first.
 create index job_pending on /*headway*/job (queue, priority, run_at, id) where state = 'pending';
 create index job_running on /*headway*/job (lease_until) where state = 'running';
 create index job_finished on /*headway*/job (finished_at) where finished_at is not null;
 -- First jobs are found by id: only those that continue or descend need these.
-create index job_sequence on /*headway*/job (sequence_id, step) where step > 0;
+create index job_sequence on /*headway*/job (sequence_id, position) where position > 0;
 create index job_root on /*headway*/job (root_id, id) where root_id <> id;
 create index job_dedup on /*headway*/job (dedup_key, type, created_at) where dedup_key is not null;
 -- For questions about what is stuck. Nothing that succeeds without waiting enters these.

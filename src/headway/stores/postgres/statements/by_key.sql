@@ -3,12 +3,12 @@ select j.id, j.run_at, j.state = 'blocked'
 from /*headway*/job j
 where j.type = $1::text
     and j.dedup_key = $2::text
-    and j.step = 0
+    and j.position = 0
     and ($3::bool or (
         select coalesce((
             select later.state from /*headway*/job later
-            where later.sequence_id = j.id and later.step > 0
-            order by later.step desc limit 1
+            where later.sequence_id = j.id and later.position > 0
+            order by later.position desc limit 1
         ), j.state)
     ) in ('blocked', 'pending', 'running'))
     and ($4::float8 is null or j.created_at

@@ -19,7 +19,7 @@ with given as (
         $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[],
         $8::uuid[], $9::uuid[], $10::int[], $11::text[]
     ) as next (
-        done_id, token, output, id, input, sequence_id, sequence_type, root_id, origin_id, step,
+        done_id, token, output, id, input, sequence_id, sequence_type, root_id, origin_id, position,
         trace
     )
     where j.id = next.done_id
@@ -27,16 +27,16 @@ with given as (
         and j.lease_until > coalesce($12::timestamptz, statement_timestamp())
     returning
         next.done_id, next.id, next.input, next.sequence_id, next.sequence_type, next.root_id,
-        next.origin_id, next.step, next.trace, j.awaited
+        next.origin_id, next.position, next.trace, j.awaited
 ), stored as (
     insert into /*headway*/job (
         id, input, run_at, created_at, type, queue, priority, max_attempts, max_losses, timeout,
-        sequence_id, sequence_type, root_id, origin_id, step, state, awaited, dedup_key, trace
+        sequence_id, sequence_type, root_id, origin_id, position, state, awaited, dedup_key, trace
     )
     select
         done.id, done.input, due.run_at, due.now, $15::text, $16::text, $17::smallint, $18::int,
         $19::int, $20::float8, coalesce(done.sequence_id, done.id), done.sequence_type,
-        coalesce(done.root_id, done.id), done.origin_id, done.step, 'pending', done.awaited,
+        coalesce(done.root_id, done.id), done.origin_id, done.position, 'pending', done.awaited,
         $21::text, done.trace
     from done, due
 )

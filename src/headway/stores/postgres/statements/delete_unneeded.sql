@@ -6,8 +6,8 @@ with unneeded as (
     from unnest($1::uuid[], $2::uuid[]) as ended (id, sequence_id)
     where coalesce((
             select later.id from /*headway*/job later
-            where later.sequence_id = ended.sequence_id and later.step > 0
-            order by later.step desc limit 1
+            where later.sequence_id = ended.sequence_id and later.position > 0
+            order by later.position desc limit 1
         ), ended.sequence_id) = ended.id
         and not exists (
             select from /*headway*/job_blocker b
@@ -20,7 +20,7 @@ with unneeded as (
         select sequence_id from unneeded
         union
         select later.id from unneeded
-        join /*headway*/job later on later.sequence_id = unneeded.sequence_id and later.step > 0
+        join /*headway*/job later on later.sequence_id = unneeded.sequence_id and later.position > 0
     ))
     returning id, has_blockers, last_error is not null as has_attempts
 ), attempts_gone as (

@@ -6,7 +6,7 @@ with candidate as materialized (
     union
     (select $20::uuid where $20::uuid is not null)
     union
-    (select id from /*headway*/job where sequence_id = $20::uuid and step > 0)
+    (select id from /*headway*/job where sequence_id = $20::uuid and position > 0)
     union
     (
         select id from /*headway*/job where dedup_key = any($21::text[])

@@ -12,7 +12,7 @@ where j.finished_at >= $9::timestamptz
     and j.queue <> all($7::text[])
     and not exists (
         select from /*headway*/job later
-        where later.sequence_id = j.sequence_id and later.step > j.step and later.step > 0
+        where later.sequence_id = j.sequence_id and later.position > j.position and later.position > 0
     )
     and not exists (
         select from /*headway*/job_blocker b

@@ -4,8 +4,8 @@ from /*headway*/job j
 where j.id = any(array(
         select coalesce((
             select later.id from /*headway*/job later
-            where later.sequence_id = asked.sequence_id and later.step > 0
-            order by later.step desc limit 1
+            where later.sequence_id = asked.sequence_id and later.position > 0
+            order by later.position desc limit 1
         ), asked.sequence_id)
         from /*headway*/job asked where asked.id = any($1::uuid[])
     ))

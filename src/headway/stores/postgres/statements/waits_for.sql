@@ -7,7 +7,7 @@ with recursive waits (id) as (
     cross join lateral (
         select j.id, j.state from /*headway*/job j where j.id = waits.id
         union all
-        select j.id, j.state from /*headway*/job j where j.sequence_id = waits.id and j.step > 0
+        select j.id, j.state from /*headway*/job j where j.sequence_id = waits.id and j.position > 0
     ) j
     join /*headway*/job_blocker b on b.job_id = j.id
     where j.state in ('blocked', 'cancelled')

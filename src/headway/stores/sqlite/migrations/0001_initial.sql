@@ -12,7 +12,7 @@ create table /*headway*/job (
     finished_at integer,
     lease_until integer,
     timeout real,
-    step integer not null,
+    position integer not null,
     attempts integer not null default 0,
     losses integer not null default 0,
     max_attempts integer,
@@ -43,7 +43,7 @@ create index /*headway*/job_pending on /*headway*/job (queue, priority desc, run
 where state = 'pending';
 create index /*headway*/job_running on /*headway*/job (lease_until) where state = 'running';
 create index /*headway*/job_finished on /*headway*/job (finished_at) where finished_at is not null;
-create index /*headway*/job_sequence on /*headway*/job (sequence_id, step) where step > 0;
+create index /*headway*/job_sequence on /*headway*/job (sequence_id, position) where position > 0;
 create index /*headway*/job_root on /*headway*/job (root_id, id) where root_id <> id;
 create index /*headway*/job_dedup on /*headway*/job (dedup_key, type, created_at)
 where dedup_key is not null;

@@ -22,4 +22,4 @@ where seq in (
 returning
     id, type, queue, priority, input, run_at, created_at, attempts, losses, max_attempts,
     max_losses, timeout, lease_version, lease_until, sequence_id, coalesce(sequence_type, type),
-    root_id, origin_id, step, has_blockers, trace
+    root_id, origin_id, position, has_blockers, trace

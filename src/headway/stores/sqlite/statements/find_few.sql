@@ -6,7 +6,7 @@ with candidate (id) as materialized (
     union
     select ?20 where ?20 is not null
     union
-    select id from /*headway*/job where sequence_id = ?20 and step > 0
+    select id from /*headway*/job where sequence_id = ?20 and position > 0
     union
     select * from (
         select id from /*headway*/job where dedup_key in (select value from json_each(?21))

@@ -1,7 +1,7 @@
 -- New jobs that differ only in id and input.
 insert into /*headway*/job (
     id, input, run_at, created_at, type, queue, priority, max_attempts, max_losses, timeout,
-    sequence_id, sequence_type, root_id, origin_id, step, state, waiting, has_blockers, awaited,
+    sequence_id, sequence_type, root_id, origin_id, position, state, waiting, has_blockers, awaited,
     dedup_key, trace
 )
 select

@@ -1,6 +1,6 @@
 -- New jobs that each continue a sequence of their own, and share all that is not in the items.
 insert into /*headway*/job (
-    id, input, sequence_id, sequence_type, root_id, origin_id, step, trace, awaited, state,
+    id, input, sequence_id, sequence_type, root_id, origin_id, position, trace, awaited, state,
     run_at, created_at, type, queue, priority, max_attempts, max_losses, timeout, dedup_key
 )
 select

@@ -9,7 +9,7 @@ where j.finished_at < ?2 - cast(round(?3 * 1000000) as integer)
     and j.queue not in (select value from json_each(?7))
     and not exists (
         select 1 from /*headway*/job later
-        where later.sequence_id = j.sequence_id and later.step > j.step and later.step > 0
+        where later.sequence_id = j.sequence_id and later.position > j.position and later.position > 0
     )
     and not exists (
         select 1 from /*headway*/job_blocker b

@@ -1,6 +1,6 @@
 -- Jobs that come from another store, as they were there.
 insert into /*headway*/job (
-    id, sequence_id, root_id, origin_id, run_at, created_at, started_at, finished_at, timeout, step,
+    id, sequence_id, root_id, origin_id, run_at, created_at, started_at, finished_at, timeout, position,
     attempts, losses, max_attempts, max_losses, lease_version, waiting, priority, has_blockers,
     awaited, state, type, queue, sequence_type, worker, dedup_key, trace, last_error, fingerprint,
     input, output

@@ -7,4 +7,4 @@ where state = 'running'
 returning
     id, type, queue, priority, input, run_at, created_at, attempts, losses, max_attempts,
     max_losses, timeout, lease_version, lease_until, sequence_id, coalesce(sequence_type, type),
-    root_id, origin_id, step, has_blockers, trace
+    root_id, origin_id, position, has_blockers, trace

@@ -7,8 +7,8 @@ select asked.sequence_id
 from asked
 join /*headway*/job j on j.id = coalesce((
     select later.id from /*headway*/job later
-    where later.sequence_id = asked.sequence_id and later.step > 0
-    order by later.step desc limit 1
+    where later.sequence_id = asked.sequence_id and later.position > 0
+    order by later.position desc limit 1
 ), asked.sequence_id)
 where j.state in ('completed', 'failed', 'cancelled')
     and not exists (

@@ -4,7 +4,7 @@ with recursive waits (id) as (
     union
     select b.blocker_id
     from waits
-    join /*headway*/job j on j.id = waits.id or (j.sequence_id = waits.id and j.step > 0)
+    join /*headway*/job j on j.id = waits.id or (j.sequence_id = waits.id and j.position > 0)
     join /*headway*/job_blocker b on b.job_id = j.id
     where j.state in ('blocked', 'cancelled')
 )

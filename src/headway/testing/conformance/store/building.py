@@ -73,7 +73,7 @@ def successor_of(job: ClaimedJob | JobRecord, **fields: Any) -> NewJob:
         "sequence_type": job.sequence_type,
         "root_id": job.root_id,
         "origin_id": job.id,
-        "step": job.step + 1,
+        "position": job.position + 1,
     }
     return new_job(**inherited | fields)
 
@@ -234,7 +234,7 @@ async def snapshot(store: Store) -> bytes:
 
 def _continuation(job_id: str, token: str) -> Complete:
     following = new_job(
-        sequence_id=job_id, sequence_type=TYPE, root_id=job_id, origin_id=job_id, step=1
+        sequence_id=job_id, sequence_type=TYPE, root_id=job_id, origin_id=job_id, position=1
     )
     return Complete(job_id, token, '"on"', following)
 

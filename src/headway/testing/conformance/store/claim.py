@@ -66,7 +66,7 @@ async def a_claim_hands_out_all_that_a_worker_needs(store: Store) -> None:
         sequence_type=TYPE,
         root_id=job.id,
         origin_id=None,
-        step=0,
+        position=0,
         has_blockers=False,
         trace="trace",
     )

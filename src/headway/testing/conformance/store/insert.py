@@ -68,7 +68,7 @@ async def a_plain_job_gets_every_default(store: Store) -> None:
         sequence_type=TYPE,
         root_id=job.id,
         origin_id=None,
-        step=0,
+        position=0,
         awaited=False,
         blockers=(),
         dedup_key=None,

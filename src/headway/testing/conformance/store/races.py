@@ -210,7 +210,7 @@ async def a_sequence_grows_by_one_job_whoever_continues_it(store: Store) -> None
             job.id,
             job.lease.token,
             None,
-            new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, step=1),
+            new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, position=1),
         )
         for _ in range(12)
     ]
@@ -279,7 +279,7 @@ async def a_blocker_that_is_continued_meanwhile_still_blocks(store: Store) -> No
     for _ in range(20):
         blocker = await running(store)
         following = new_job(
-            sequence_id=blocker.id, sequence_type=blocker.type, root_id=blocker.id, step=1,
+            sequence_id=blocker.id, sequence_type=blocker.type, root_id=blocker.id, position=1,
             queue=f"following-{blocker.id}",
         )  # fmt: skip
         dependent = new_job(blockers=(blocker.id,))

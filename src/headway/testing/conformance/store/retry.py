@@ -141,14 +141,14 @@ async def a_job_whose_blockers_completed_meanwhile_is_pending(store: Store) -> N
 async def a_retried_sequence_goes_on(store: Store) -> None:
     first = await running(store)
     following = new_job(
-        queue="second", sequence_id=first.id, sequence_type=first.type, root_id=first.id, step=1
+        queue="second", sequence_id=first.id, sequence_type=first.type, root_id=first.id, position=1
     )
     await complete(store, first, successor=following)
     second = await claim_one(store, "second", now=at(2))
     await apply(store, Fail(second.id, second.lease.token, ERROR), now=at(3))
     await store.run(store.retry, [second.id], now=at(4))
     again = await claim_one(store, "second", now=at(4))
-    assert (again.sequence_id, again.step) == (first.id, 1)
+    assert (again.sequence_id, again.position) == (first.id, 1)
     await complete(store, again, now=at(5))
     (last,) = await store.run(store.current, [first.id])
     assert last is not None

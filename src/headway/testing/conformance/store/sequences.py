@@ -45,7 +45,7 @@ async def a_successor_is_stored_with_the_completion(store: Store) -> None:
     stored = await read(store, following.id)
     assert (stored.state, stored.run_at, stored.created_at) == (JobState.PENDING, at(3), at(3))
     assert (stored.type, stored.input, stored.queue) == ("second", '"go"', "q2")
-    assert (stored.priority, stored.step) == (4, 1)
+    assert (stored.priority, stored.position) == (4, 1)
     assert (stored.sequence_id, stored.sequence_type) == (first.id, "first")
     assert (stored.root_id, stored.origin_id) == (first.id, first.id)
     before = await read(store, first.id)
@@ -58,7 +58,7 @@ async def a_successor_is_claimed_with_its_sequence(store: Store) -> None:
     await complete(store, first, successor=successor_of(first, type="second", queue="q2"))
     second = await claim_one(store, "q2", types=("second",), now=at(2))
     assert (second.sequence_id, second.sequence_type) == (first.id, "first")
-    assert (second.root_id, second.origin_id, second.step) == (first.id, first.id, 1)
+    assert (second.root_id, second.origin_id, second.position) == (first.id, first.id, 1)
     assert second.lease.version == 1
 
 
@@ -93,12 +93,12 @@ async def a_long_sequence_ends_with_its_last_job(store: Store) -> None:
     for step in range(1, 10):
         await complete(store, job, str(step), successor_of(job, queue="loop"), now=at(step))
         job = await claim_one(store, "loop", now=at(step))
-        assert job.step == step
+        assert job.position == step
     await complete(store, job, '"end"', now=at(10))
     last = await last_of(store, job.sequence_id)
-    assert (last.step, last.output, last.state) == (9, '"end"', JobState.COMPLETED)
+    assert (last.position, last.output, last.state) == (9, '"end"', JobState.COMPLETED)
     jobs = await everything(store)
-    assert sorted(job.step for job in jobs) == list(range(10))
+    assert sorted(job.position for job in jobs) == list(range(10))
     assert {job.sequence_id for job in jobs} == {job.sequence_id}
 
 
@@ -169,6 +169,6 @@ async def jobs_started_by_a_job_are_sequences_of_their_own(store: Store) -> None
     child = await add(store, root_id=parent.root_id, origin_id=parent.id)
     stored = await read(store, child)
     assert (stored.sequence_id, stored.root_id) == (child, parent.id)
-    assert (stored.origin_id, stored.step) == (parent.id, 0)
+    assert (stored.origin_id, stored.position) == (parent.id, 0)
     assert (await last_of(store, parent.id)).id == parent.id
     assert stored.created_at == T0

@@ -82,10 +82,10 @@ async def completing_again_succeeds_and_changes_nothing(store: Store) -> None:
 @case
 async def completing_again_adds_no_second_successor(store: Store) -> None:
     job = await running(store)
-    following = new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, step=1)
+    following = new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, position=1)
     await complete(store, job, successor=following)
     before = await snapshot(store)
-    other = new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, step=1)
+    other = new_job(sequence_id=job.id, sequence_type=job.type, root_id=job.id, position=1)
     settled = await settle(store, Complete(job.id, job.lease.token, None, other), now=at(2))
     assert settled.verdicts == [Verdict.ALREADY]
     assert await snapshot(store) == before
@@ -196,4 +196,4 @@ async def settling_nothing_is_fine(store: Store) -> None:
 
 
 def _following(sequence_id: str) -> NewJob:
-    return new_job(sequence_id=sequence_id, sequence_type="work", root_id=sequence_id, step=1)
+    return new_job(sequence_id=sequence_id, sequence_type="work", root_id=sequence_id, position=1)
