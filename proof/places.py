@@ -144,7 +144,8 @@ def summary(place: Place) -> dict[str, int]:
     jobs = {
         row[0]: row[1:]
         for row in place.ask(
-            "select cast(id as text), type, state, cast(sequence_id as text), position, lease_version,"
+            "select cast(id as text), type, state, cast(sequence_id as text), position,"
+            " lease_version,"
             " attempts, losses from {job}"
         )
     }
