@@ -124,8 +124,8 @@ def _fill(connection: psycopg.Connection, rows: int) -> None:
         return
     connection.execute(
         """
-        insert into headway.job (id, sequence_id, root_id, run_at, created_at, finished_at, position,
-            max_losses, priority, state, type, queue, input)
+        insert into headway.job (id, sequence_id, root_id, run_at, created_at, finished_at,
+            position, max_losses, priority, state, type, queue, input)
         select id, id, id, now() - interval '1 hour' + n * interval '1 ms', now(),
             case when n %% 2 = 0 then now() end, 0, 5, 0,
             case when n %% 2 = 0 then 'completed' else 'pending' end, 't', 'default', '{}'
