@@ -29,7 +29,7 @@ from benchmarks.measuring import (
     memory_drain,
     start_singly,
 )
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 BATCH = 500
 

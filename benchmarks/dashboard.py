@@ -27,7 +27,7 @@ import psycopg
 from headway import Headway
 from headway.domain.failure import Failure, encode_failure, fingerprint
 from headway.web import Open, serving
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 LIMIT = 0.3
 """Seconds that a page may take."""

@@ -25,7 +25,7 @@ import psycopg
 from benchmarks.plotting import lines
 from benchmarks.steady import PostgresCpu, Steady, crew, load
 from headway import Headway
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 FILL = """insert into headway.job (id, sequence_id, root_id, run_at, created_at, started_at,
         finished_at, step, max_losses, priority, state, type, queue, input)

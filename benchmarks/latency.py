@@ -23,8 +23,8 @@ from benchmarks.measuring import Place, worker_process
 from benchmarks.notify_cost import MODES, PRODUCERS, commits_per_second
 from benchmarks.work import Work
 from headway import Sequence
-from tests.servers import PostgresServer
-from tests.servers_news import NatsServer, ValkeyServer
+from tests.support.servers.brokers import NatsServer, ValkeyServer
+from tests.support.servers.postgres import PostgresServer
 
 GAP = 0.02
 BY_HAND = "insert, commit, NOTIFY and claim by hand"

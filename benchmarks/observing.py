@@ -37,7 +37,7 @@ from headway.cli.worker_process import run_loop
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition
 from headway.ports.observer import Observer
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 KINDS = ("nobody", "logs", "prometheus", "otel", "otel, all spans")
 GOALS = {"logs": 0.95, "otel": 0.7}

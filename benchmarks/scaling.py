@@ -26,8 +26,8 @@ import psycopg
 from headway import Headway, Job, Request
 from proof.nursery import kill, nursery, wait_until_gone
 from proof.work import Work as ProofWork
-from tests.servers import PostgresServer, ServerError
-from tests.servers_pgbouncer import PgBouncer
+from tests.support.servers.pgbouncer import PgBouncer
+from tests.support.servers.postgres import PostgresServer, ServerError
 
 JOBS = 5_000
 SINGLE = 500

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.measuring import Place, drain, load
 from benchmarks.work import TEXT, Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 STEPS = 10
 MOST = 1.5

@@ -26,7 +26,7 @@ import psycopg
 
 from benchmarks.peers.processes import resident
 from benchmarks.steady import Crew, PostgresCpu, Steady, crew
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 NAPTIME = "10s"
 LEAST = 0.8

@@ -24,7 +24,7 @@ from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
 from headway.stores.postgres.connections import own_pool
 from headway.stores.sql.files import load_statements
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 INSERT = load_statements("headway.stores.postgres", '"headway".')["insert"]
 REST = (None, None, 0.0, "noop", *PLAIN)

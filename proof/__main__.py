@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 
 from proof.trial import Part, Trial
-from tests.servers import PostgresBinaries
+from tests.support.servers.postgres import PostgresBinaries
 
 PARTS = (
     "sim",

@@ -14,7 +14,7 @@ from headway.ports.store import Store
 from proof.places import Place, PostgresPlace, SqlitePlace
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 AT_ONCE = 100
 SLOWEST_CLAIM = 0.25

@@ -17,7 +17,7 @@ from proof.shifting import write_shift
 from proof.shim import make_shim
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 HOUR = 3600.0
 DELAY = 1.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from proof.nursery import alive, kill, wait_until_gone
-from tests.servers import PostgresBinaries, _children, _free_port
+from tests.support.servers.postgres import PostgresBinaries, _children, _free_port
 
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "requirements" / "failover.txt"

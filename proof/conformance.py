@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 from proof.conforming import first_failure
 from proof.trial import Trial
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet, MongoServer
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
+from tests.support.servers.postgres import PostgresServer
 
 
 def prove(trial: Trial) -> None:

@@ -20,7 +20,7 @@ from proof.herd import LENGTH, Herd, herd
 from proof.places import Place, PostgresPlace, SqlitePlace, left
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 KILLS = 2
 QUEUE = "bulk"

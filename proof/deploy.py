@@ -13,7 +13,7 @@ from proof.nursery import kill, wait_until_gone
 from proof.places import Place, PostgresPlace, SqlitePlace
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3
 

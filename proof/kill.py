@@ -15,7 +15,7 @@ from proof.nursery import kill, nursery, wait_until_gone
 from proof.places import Place, PostgresPlace, SqlitePlace, left
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 4
 LEASE = 2.0

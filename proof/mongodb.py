@@ -19,7 +19,7 @@ from proof.herd import LENGTH, Herd, herd
 from proof.places import LEFT
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers_mongo import MongoReplicaSet
+from tests.support.servers.mongodb import MongoReplicaSet
 
 NODES = 3
 WORKERS = 3

@@ -13,8 +13,8 @@ from typing import Any
 
 from proof.planted import Bug, bugs
 from proof.trial import Trial
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet, MongoServer
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
+from tests.support.servers.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 60.0

@@ -12,7 +12,7 @@ from proof.herd import Herd, herd
 from proof.places import PostgresPlace
 from proof.proxy import Proxy
 from proof.trial import Trial
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 LEASE = 4.0
 WORKERS = 3

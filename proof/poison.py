@@ -10,7 +10,7 @@ from proof.herd import herd
 from proof.places import Place, PostgresPlace, SqlitePlace
 from proof.trial import Trial
 from proof.work import Work
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 GOOD = 500
 WORKERS = 2

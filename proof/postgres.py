@@ -10,7 +10,7 @@ import psycopg
 from proof.herd import herd
 from proof.places import PostgresPlace
 from proof.trial import Trial
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3
 RESUMED = 5.0

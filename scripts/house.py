@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 import headway
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 SOURCE = Path(__file__).parents[1] / "src" / "headway"
 MOST = 6

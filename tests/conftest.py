@@ -17,9 +17,11 @@ from typing import NoReturn
 import hypothesis
 import pytest
 
-from tests import leftovers
-from tests.servers import PostgresBinaries, PostgresServer
-from tests.servers_mongo import MongoReplicaSet
+from tests.support import leftovers
+from tests.support.bench import Bench
+from tests.support.office import Office
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresBinaries, PostgresServer
 
 GRACE = 5.0
 """Seconds that processes, threads and tasks have for ending after a test."""
@@ -178,6 +180,30 @@ def mongo_url(mongo_replica_set: MongoReplicaSet) -> str:
 def sqlite_path(tmp_path: Path) -> Path:
     """Where a test may keep its SQLite file; nothing is there yet."""
     return tmp_path / "headway.db"
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.store.open()
+    yield bench
+    await bench.store.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
+async def office(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Office]:
+    match request.param:
+        case "memory":
+            url = "memory://"
+        case "sqlite":
+            url = f"sqlite:///{sqlite_path}"
+        case "postgres":
+            url = request.getfixturevalue("postgres_url")
+        case _:
+            url = request.getfixturevalue("mongo_url")
+    office = Office(url)
+    async with office.app:
+        yield office
 
 
 @pytest.fixture(autouse=True)

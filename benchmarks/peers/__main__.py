@@ -30,8 +30,8 @@ from benchmarks.peers.measuring import METRICS, Amounts, Measuring
 from benchmarks.peers.place import Place, Valkey
 from benchmarks.peers.processes import ActionFailed, Runner
 from benchmarks.peers.report import markdown, plot
-from tests.servers import PostgresServer
-from tests.servers_news import ValkeyServer
+from tests.support.servers.brokers import ValkeyServer
+from tests.support.servers.postgres import PostgresServer
 
 POSTGRES_SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 VALKEY_SETTINGS = {"save": "", "appendonly": "no"}

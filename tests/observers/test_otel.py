@@ -26,7 +26,7 @@ from headway.observers.formats import JobFields
 from headway.observers.otel import OtelObserver
 from headway.observers.rate_limit import Budget
 from headway.observers.trace_context import decode_carried
-from tests.observers.office import Office
+from tests.support.office import Office
 
 
 class Telemetry:

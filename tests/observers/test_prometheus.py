@@ -24,7 +24,7 @@ from headway.observers.prometheus import (
     exposition,
 )
 from headway.observers.store_gauges import Surveyor
-from tests.observers.conftest import Office
+from tests.support.office import Office
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = DOCS / "grafana" / "headway.json"

@@ -9,7 +9,7 @@ import pytest
 
 from headway import Headway
 from headway.testing.conformance.provider import Bench, Subject, cases_for
-from tests.providers.subjects import ON_POSTGRES, ON_SQLITE, make_subject
+from tests.providers.connections import ON_POSTGRES, ON_SQLITE, make_subject
 
 
 @pytest.fixture(params=[*ON_POSTGRES, *ON_SQLITE])

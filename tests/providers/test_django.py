@@ -13,7 +13,7 @@ from django.db.transaction import atomic
 from django.test import override_settings
 
 from headway import ConfigurationError, Headway
-from tests.providers.subjects import django_connection
+from tests.providers.connections import django_connection
 
 
 def make(url: str) -> tuple[Headway, Any]:

@@ -11,7 +11,7 @@ import pytest
 from headway.ports.statement import Row, Statement
 from headway.providers.sqlite3 import Sqlite3, execute
 from headway.testing.conformance.provider import Bench, Subject, cases_for
-from tests.providers.subjects import sqlite3_connection
+from tests.providers.connections import sqlite3_connection
 
 
 class Good(Sqlite3):

@@ -15,7 +15,7 @@ from headway import ConfigurationError, Headway, Job
 from headway.jobs.job_type import JobType
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifications import JobsScheduled, News
-from tests.providers.subjects import sqlalchemy_url, with_begin
+from tests.providers.connections import sqlalchemy_url, with_begin
 
 
 class Shop:

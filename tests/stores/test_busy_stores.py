@@ -24,7 +24,7 @@ from headway.stores.postgres import PostgresStore
 from headway.stores.retry import Patience
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance.store.building import complete, new_job, running
-from tests.engine.bench import Bench
+from tests.support.bench import Bench
 
 LARGE = "x" * 300_000
 TROUBLES = 5

@@ -44,7 +44,7 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from tests.servers_mongo import MongoReplicaSet, MongoServer
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
 
 Client = AsyncMongoClient[dict[str, Any]]
 

@@ -17,8 +17,8 @@ from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresServer
 
 CONNECTIONS = 8
 

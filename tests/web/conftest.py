@@ -12,7 +12,7 @@ from axe_playwright_python import async_playwright as axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from headway.web import Token, serving
-from tests.browser import ARGUMENTS, Chromium
+from tests.support.browser import ARGUMENTS, Chromium
 from tests.web.shop import Shop
 
 TOKEN = "a-token-that-only-tests-know"
