@@ -23,7 +23,7 @@ from typing import Any
 
 import psycopg
 
-from proof.trial import Part, Trial
+from proof.tools.report import Part, Trial
 from tests.support.servers.postgres import PostgresBinaries
 
 PARTS = (
@@ -79,7 +79,7 @@ def _run(name: str, seed: int, short: bool) -> dict[str, Any]:
     trial.say(f"begins, seed {seed}")
     random.seed(seed)
     try:
-        prove: Part = importlib.import_module(f"proof.{name}").prove
+        prove: Part = importlib.import_module(f"proof.parts.{name}").prove
         prove(trial)
     except Exception:
         trial.fail(traceback.format_exc())

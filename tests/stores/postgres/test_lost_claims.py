@@ -15,7 +15,7 @@ from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
 from headway.stores.retry import Patience
-from proof.proxy import Proxy
+from proof.tools.proxy import Proxy
 from tests.support.servers.postgres import PostgresServer
 
 MARK = "the answer that is lost"

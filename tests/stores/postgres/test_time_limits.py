@@ -11,7 +11,7 @@ from headway.domain.queries import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
 from headway.stores.postgres import PostgresStore
 from headway.stores.retry import Patience
-from proof.proxy import Proxy
+from proof.tools.proxy import Proxy
 from tests.support.servers.postgres import PostgresServer
 
 ORDER = ClaimOrder(

@@ -1,6 +1,6 @@
 """Starts jobs while fsync fails, under a shim that part sqlite puts in front of the C library.
 
-python -m proof.failing_fsync DATABASE FOLDER
+python -m proof.tools.failing_fsync DATABASE FOLDER
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from proof.ledger import Ledger
-from proof.work import Work
+from proof.tools.producer import Ledger
+from proof.tools.work import Work
 
 
 async def main(path: str, folder: Path) -> None:

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from proof.nursery import alive, kill, wait_until_gone
+from proof.tools.fork_server import alive, kill, wait_until_gone
 from tests.support.servers.postgres import PostgresBinaries, _children, _free_port
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PINS = ROOT / "requirements" / "failover.txt"
 ENVIRONMENT = ROOT / ".venvs" / "failover"
 INSTALL_LIMIT = 600.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from proof.conforming import first_failure
-from proof.trial import Trial
+from proof.tools.conformance_run import first_failure
+from proof.tools.report import Trial
 from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
 from tests.support.servers.postgres import PostgresServer
 

@@ -8,11 +8,11 @@ import tempfile
 import time
 
 from headway import Request
-from proof.herd import LENGTH, herd
-from proof.nursery import kill, wait_until_gone
-from proof.places import Place, PostgresPlace, SqlitePlace
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, PostgresPlace, SqlitePlace
+from proof.tools.fork_server import kill, wait_until_gone
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import LENGTH, herd
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3

@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from headway import Request
-from proof.accounts import read_diaries
-from proof.herd import LENGTH, Herd, herd
-from proof.places import Place, PostgresPlace, SqlitePlace, left
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, PostgresPlace, SqlitePlace, left
+from proof.tools.invariants import read_diaries
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import LENGTH, Herd, herd
 from tests.support.servers.postgres import PostgresServer
 
 KILLS = 2

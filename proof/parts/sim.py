@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from proof.trial import Trial
+from proof.tools.report import Trial
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OPERATIONS = 5_000_000
 LONGEST = 600.0
 SHORT_SECONDS = 25.0

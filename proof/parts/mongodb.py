@@ -15,10 +15,10 @@ from pymongo.synchronous.change_stream import CollectionChangeStream
 
 from headway import Request
 from headway.stores.mongodb import MongoStore
-from proof.herd import LENGTH, Herd, herd
-from proof.places import LEFT
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import LEFT
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import LENGTH, Herd, herd
 from tests.support.servers.mongodb import MongoReplicaSet
 
 NODES = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from proof.simulation.running import Outcome, simulate
+from proof.simulation.run import Outcome, simulate
 from proof.simulation.scenario import Scenario
 
 RATES = ("slow", "failing", "unknown", "lost_news", "doubled_news")

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 
-from proof.herd import herd
-from proof.places import Place, PostgresPlace, SqlitePlace
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, PostgresPlace, SqlitePlace
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import herd
 from tests.support.servers.postgres import PostgresServer
 
 GOOD = 500

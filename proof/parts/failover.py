@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 
 from headway import Request
-from proof.cluster import TTL, Cluster, Unavailable
-from proof.herd import LENGTH, Herd, herd
-from proof.places import PostgresPlace
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.cluster import TTL, Cluster, Unavailable
+from proof.tools.databases import PostgresPlace
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import LENGTH, Herd, herd
 
 WORKERS = 3
 LOAD = 3.0

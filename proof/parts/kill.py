@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from headway import Request
-from proof.accounts import Strike, check, read_diaries, recoveries
-from proof.ledger import Ledger, Producer
-from proof.nursery import kill, nursery, wait_until_gone
-from proof.places import Place, PostgresPlace, SqlitePlace, left
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, PostgresPlace, SqlitePlace, left
+from proof.tools.fork_server import kill, nursery, wait_until_gone
+from proof.tools.invariants import Strike, check, read_diaries, recoveries
+from proof.tools.producer import Ledger, Producer
+from proof.tools.report import Trial
+from proof.tools.work import Work
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 4

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import psycopg
 
-from proof.herd import herd
-from proof.places import PostgresPlace
-from proof.trial import Trial
+from proof.tools.databases import PostgresPlace
+from proof.tools.report import Trial
+from proof.tools.worker_group import herd
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3

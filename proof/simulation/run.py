@@ -19,7 +19,7 @@ from headway.domain.job import TERMINAL, JobState
 from headway.worker.attempt import Execution
 from headway.worker.settings import WorkerSettings
 from headway.worker.worker import Worker
-from proof.simulation import jobs, people
+from proof.simulation import actors, jobs
 from proof.simulation.checker import Violation
 from proof.simulation.loop import Deadlock, Livelock, SimulatedProcess, VirtualLoop
 from proof.simulation.memory import WatchedRow
@@ -99,9 +99,9 @@ class _Run:
         producing = []
         for _ in range(2):
             process, client = self._client()
-            producing.append(process.spawn(people.produce(world, client, scenario.starts // 2)))
+            producing.append(process.spawn(actors.produce(world, client, scenario.starts // 2)))
         process, client = self._client()
-        process.spawn(people.meddle(world, client))
+        process.spawn(actors.meddle(world, client))
         for fault in scenario.faults:
             world.loop.call_at(fault.at, self._strike, fault)
         await self._until(scenario.horizon, lambda: False)

@@ -7,11 +7,11 @@ import random
 import time
 from dataclasses import replace
 
-from proof.accounts import Entry
-from proof.herd import Herd, herd
-from proof.places import PostgresPlace
-from proof.proxy import Proxy
-from proof.trial import Trial
+from proof.tools.databases import PostgresPlace
+from proof.tools.invariants import Entry
+from proof.tools.proxy import Proxy
+from proof.tools.report import Trial
+from proof.tools.worker_group import Herd, herd
 from tests.support.servers.postgres import PostgresServer
 
 LEASE = 4.0

@@ -1,7 +1,7 @@
 """The planted bugs, and what is expected to find each of them.
 
 A bug is put in where it would be written: into a function of the engine or of a store, or into the
-text of a statement. `python -m proof.planted NAME [DSN]` plants one, in a process of its own, and
+text of a statement. `python -m proof.mutants.planted NAME [DSN]` plants one, in a process of its own, and
 says in JSON whether and how it was found.
 """
 
@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proof import checks, engine_bugs, memory_bugs, mongodb_bugs, sql_bugs
-from proof.conforming import first_failure
-from proof.simulation.running import simulate
+from proof.parts.mutants import checks, core_bugs, memory_bugs, mongodb_bugs, sql_bugs
+from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario
+from proof.tools.conformance_run import first_failure
 
 LONGEST = 55.0
 GROUPS = {
@@ -56,14 +56,14 @@ class Bug:
 
 def bugs() -> list[Bug]:
     return [
-        *(Bug(name, plant, "sim") for name, plant in engine_bugs.SEEN_BY_SIMULATION.items()),
-        Bug("committer's flush lost on shutdown", engine_bugs.flush_lost_on_shutdown, "stopping"),
-        *(Bug(name, plant, "absence") for name, plant in engine_bugs.SEEN_BY_ABSENCE.items()),
-        Bug("suspects claimed at any time", engine_bugs.suspects_at_any_time, "suspects"),
-        Bug("bound that skips late commits", engine_bugs.bound_without_looking, "late_commit"),
-        Bug("claim repeated by another token", engine_bugs.claims_forgotten, "lost_claim"),
-        Bug("busy store taken for a bad job", engine_bugs.trouble_is_the_jobs_fault, "busy_store"),
-        Bug("dedup without its lock", engine_bugs.keys_unlocked, "postgres"),
+        *(Bug(name, plant, "sim") for name, plant in core_bugs.SEEN_BY_SIMULATION.items()),
+        Bug("committer's flush lost on shutdown", core_bugs.flush_lost_on_shutdown, "stopping"),
+        *(Bug(name, plant, "absence") for name, plant in core_bugs.SEEN_BY_ABSENCE.items()),
+        Bug("suspects claimed at any time", core_bugs.suspects_at_any_time, "suspects"),
+        Bug("bound that skips late commits", core_bugs.bound_without_looking, "late_commit"),
+        Bug("claim repeated by another token", core_bugs.claims_forgotten, "lost_claim"),
+        Bug("busy store taken for a bad job", core_bugs.trouble_is_the_jobs_fault, "busy_store"),
+        Bug("dedup without its lock", core_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(
             Bug(name, plant, store)

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from headway import After, Request
-from proof.herd import LENGTH, Herd, herd
-from proof.places import PostgresPlace, SqlitePlace
-from proof.shifting import write_shift
-from proof.shim import make_shim
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import PostgresPlace, SqlitePlace
+from proof.tools.preloaded_library import make_shim
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import LENGTH, Herd, herd
+from proof.tools.wrong_clock import write_shift
 from tests.support.servers.postgres import PostgresServer
 
 HOUR = 3600.0

@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 
 from headway import Request
-from proof.accounts import Entry, check, read_diaries
-from proof.ledger import Ledger, Producer
-from proof.nursery import Nursery, alive, kill, nursery, wait_until_gone
-from proof.places import Place, left
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, left
+from proof.tools.fork_server import Nursery, alive, kill, nursery, wait_until_gone
+from proof.tools.invariants import Entry, check, read_diaries
+from proof.tools.producer import Ledger, Producer
+from proof.tools.report import Trial
+from proof.tools.work import Work
 
 LENGTH = 3
 

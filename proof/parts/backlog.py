@@ -11,9 +11,9 @@ from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_token
 from headway.ports.store import Store
-from proof.places import Place, PostgresPlace, SqlitePlace
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import Place, PostgresPlace, SqlitePlace
+from proof.tools.report import Trial
+from proof.tools.work import Work
 from tests.support.servers.postgres import PostgresServer
 
 AT_ONCE = 100

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from proof.ledger import Ledger
-from proof.places import MUST_BE_ZERO, Place, summary
-from proof.trial import Trial
+from proof.tools.databases import MUST_BE_ZERO, Place, summary
+from proof.tools.producer import Ledger
+from proof.tools.report import Trial
 
 
 @dataclass(frozen=True)

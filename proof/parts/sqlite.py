@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from proof.herd import herd
-from proof.ledger import Ledger
-from proof.places import SqlitePlace
-from proof.shim import make_shim
-from proof.trial import Trial
-from proof.work import Work
+from proof.tools.databases import SqlitePlace
+from proof.tools.preloaded_library import make_shim
+from proof.tools.producer import Ledger
+from proof.tools.report import Trial
+from proof.tools.work import Work
+from proof.tools.worker_group import herd
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WORKERS = 4
 SMALL = 4 << 20
 """Bytes of the disk that gets full."""
@@ -153,7 +153,7 @@ def _fail_fsync(trial: Trial, folder: Path) -> None:
     place = SqlitePlace(str(folder / "proof.db"))
     place.prepare()
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "proof.failing_fsync", place.path, folder],
+        [sys.executable, "-W", "ignore", "-m", "proof.tools.failing_fsync", place.path, folder],
         cwd=ROOT,
         env={**os.environ, "LD_PRELOAD": str(library), "FSYNC_FAILS": str(folder / "fails")},
         capture_output=True,

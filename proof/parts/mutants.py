@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from proof.planted import Bug, bugs
-from proof.trial import Trial
+from proof.mutants.planted import Bug, bugs
+from proof.tools.report import Trial
 from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
 from tests.support.servers.postgres import PostgresServer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LIMIT = 60.0
 CORES = 2
 
@@ -61,7 +61,7 @@ def _places(planted: list[Bug], stack: ExitStack) -> dict[str, str]:
 
 def _find(bug: Bug, dsn: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "proof.planted", bug.name, dsn],
+        [sys.executable, "-W", "ignore", "-m", "proof.mutants.planted", bug.name, dsn],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,

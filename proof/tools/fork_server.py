@@ -24,10 +24,10 @@ from typing import Any
 
 import psycopg_pool  # noqa: F401 - so that a fork need not import it
 
-from proof import work
-from proof.shifting import shift_clock
+from proof.tools import work
+from proof.tools.wrong_clock import shift_clock
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Nursery:
@@ -36,7 +36,7 @@ class Nursery:
     def __init__(self, deaths: Path) -> None:
         self._deaths = deaths
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "proof.nursery"],
+            [sys.executable, "-W", "ignore", "-m", "proof.tools.fork_server"],
             cwd=ROOT,
             env={**os.environ, "PROOF_DEATHS": str(deaths)},
             stdin=subprocess.PIPE,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headway import HeadwayError, Request
-from proof.work import Work
+from proof.tools.work import Work
 
 
 class Ledger:
