@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 import psycopg
 
-from benchmarks.plotting import lines
-from benchmarks.steady import PostgresCpu, Steady, crew, load
+from benchmarks.plots import lines
+from benchmarks.steady_load import PostgresCpu, Steady, crew, load
 from headway import Headway
 from tests.support.servers.postgres import PostgresServer
 

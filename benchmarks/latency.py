@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.by_hand import waits_by_hand
+from benchmarks.latency_floor import waits_by_hand
 from benchmarks.measuring import Place, worker_process
 from benchmarks.notify_cost import MODES, PRODUCERS, commits_per_second
 from benchmarks.work import Work

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import psycopg
 
 from benchmarks.peers.processes import resident
-from benchmarks.steady import Crew, PostgresCpu, Steady, crew
+from benchmarks.steady_load import Crew, PostgresCpu, Steady, crew
 from tests.support.servers.postgres import PostgresServer
 
 NAPTIME = "10s"

@@ -26,8 +26,8 @@ import psycopg
 
 from benchmarks.peers.contract import payload
 from benchmarks.peers.environments import Environment, environments_by_peer
-from benchmarks.peers.measuring import METRICS, Amounts, Measuring
-from benchmarks.peers.place import Place, Valkey
+from benchmarks.peers.location import Place, Valkey
+from benchmarks.peers.measurements import METRICS, Amounts, Measuring
 from benchmarks.peers.processes import ActionFailed, Runner
 from benchmarks.peers.report import markdown, plot
 from tests.support.servers.brokers import ValkeyServer

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from benchmarks.peers.place import Place, Valkey
+from benchmarks.peers.location import Place, Valkey
 
 TEXT = "x" * 100
 

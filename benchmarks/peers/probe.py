@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 _HEAD = struct.Struct("ddd")
 

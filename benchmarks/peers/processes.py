@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.peers.environments import ROOT, Environment
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 from benchmarks.peers.probe import Probe
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -132,7 +132,7 @@ class Runner:
 
     def _command(self, action: str, *numbers: str) -> list[str]:
         python, module = str(self.environment.python), self.environment.name
-        return [python, "-m", "benchmarks.peers.acting", module, action, *numbers]
+        return [python, "-m", "benchmarks.peers.action", module, action, *numbers]
 
 
 class Workers:

@@ -1,8 +1,8 @@
 """The planted bugs, and what is expected to find each of them.
 
-A bug is put in where it would be written: into a function of the engine or of a store, or into the
-text of a statement. `python -m proof.mutants.planted NAME [DSN]` plants one, in a process of its own, and
-says in JSON whether and how it was found.
+A bug is put in where it would be written: into a function of the core or of a store, or into the
+text of a statement. `python -m proof.mutants.planted NAME [DSN]` plants one, in a process of its
+own, and says in JSON whether and how it was found.
 """
 
 from __future__ import annotations

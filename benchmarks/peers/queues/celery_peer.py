@@ -12,7 +12,7 @@ from celery import Celery
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 place = Place.from_environment()
 keeps_results = place.use == "result"

@@ -15,7 +15,7 @@ from dramatiq.results.backends import RedisBackend
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 place = Place.from_environment()
 keeps_results = place.use == "result"

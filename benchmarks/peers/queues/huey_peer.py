@@ -12,7 +12,7 @@ from huey import RedisHuey, SqliteHuey
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 
 def _make(place: Place) -> Any:

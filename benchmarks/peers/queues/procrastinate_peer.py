@@ -9,7 +9,7 @@ import procrastinate
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings, payload
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 app = procrastinate.App(
     connector=procrastinate.PsycopgConnector(

@@ -12,7 +12,7 @@ from taskiq_redis import ListQueueBroker, RedisAsyncResultBackend, RedisStreamBr
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 
 
 def _make_broker(place: Place) -> Any:

@@ -1,4 +1,4 @@
-"""What being watched costs: `python -m benchmarks.observing`.
+"""What being watched costs: `python -m benchmarks.observers`.
 
 One worker process drains no-op jobs, once without observers and once with each kind, in turns, in
 one run; the medians are set in proportion. OpenTelemetry runs its real SDK: a reader that collects
@@ -136,7 +136,7 @@ async def tell(found: Awaitable[float | tuple[float, float]]) -> None:
 
 def worker(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.observing", *arguments],
+        [sys.executable, "-m", "benchmarks.observers", *arguments],
         cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
@@ -183,7 +183,7 @@ def compare(name: str, place: Place | None, options: argparse.Namespace) -> bool
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.observing", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.observers", description=__doc__)
     parser.add_argument("--stores", default="postgres,sqlite,memory")
     parser.add_argument("--jobs", type=int, default=40_000)
     parser.add_argument("--rounds", type=int, default=5)

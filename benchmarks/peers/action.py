@@ -1,4 +1,4 @@
-"""One action in a queue's own environment: `python -m benchmarks.peers.acting ACTION [NUMBER…]`.
+"""One action in a queue's own environment: `python -m benchmarks.peers.action ACTION [NUMBER…]`.
 
 Producer, worker and watcher never share a process. The answer goes, as JSON, into the file that
 the place names.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.contract import Peer
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 from benchmarks.peers.probe import Probe
 
 QUIET = 0.3

@@ -1,6 +1,6 @@
 """Processes for long and for many measurements: a worker, and a producer that keeps it busy.
 
-    python -m benchmarks.steady work | produce      # told what to do by the environment
+    python -m benchmarks.steady_load work | produce      # told what to do by the environment
 
 Handlers touch the probe, which costs them under a microsecond and the store nothing.
 """
@@ -23,7 +23,7 @@ from datetime import timedelta
 import psycopg
 
 from benchmarks.peers import probe
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Place
 from benchmarks.peers.probe import Probe
 from benchmarks.peers.processes import end, launch, parent_of, reaped_seconds, running_seconds, tree
 from headway import Headway, Retention
@@ -135,7 +135,7 @@ class Crew:
     def _launch(self, what: str) -> subprocess.Popen[bytes]:
         environment = {VARIABLE: json.dumps(asdict(self._told)), **self._place.to_environment()}
         process = launch(
-            [sys.executable, "-m", "benchmarks.steady", what],
+            [sys.executable, "-m", "benchmarks.steady_load", what],
             output=sys.stderr.buffer,
             environment=environment,
         )

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.starting`: where the time of a start goes on PostgreSQL, one at a time and
+"""`python -m benchmarks.start`: where the time of a start goes on PostgreSQL, one at a time and
 many at once. From the bare statement up to `app.start`, a layer more in each line, interleaved.
 """
 
@@ -95,7 +95,7 @@ async def in_bulk(dsn: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.starting", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="per round and layer")
     parser.add_argument("--json", type=Path, help="write all figures here")

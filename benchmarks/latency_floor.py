@@ -1,5 +1,5 @@
-"""The floor of latency on PostgreSQL: insert, commit, NOTIFY, and a claim by whoever listens, done
-by hand with the store's own statements. `python -m benchmarks.by_hand DSN COUNT` is the listener.
+"""The floor of latency on PostgreSQL: insert, commit, NOTIFY and the listener's claim, done by hand
+with the store's own statements. `python -m benchmarks.latency_floor DSN COUNT` is the listener.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def waits_by_hand(dsn: str, count: int, gap: float) -> list[float]:
     """Seconds from before the insert until another process has claimed the job, sorted."""
     insert = load_statements("headway.stores.postgres", '"headway".')["insert"].encode()
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.by_hand", dsn, str(count)],
+        [sys.executable, "-m", "benchmarks.latency_floor", dsn, str(count)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parent.parent,

@@ -1,7 +1,7 @@
 """What a job and a worker cost PostgreSQL, as counts, and what many idle workers ask of it.
 
-    python -m benchmarks.scaling                 # three minutes
-    python -m benchmarks.scaling --workers 35    # processes that have nothing to do
+    python -m benchmarks.scale                 # three minutes
+    python -m benchmarks.scale --workers 35    # processes that have nothing to do
 
 Statements and WAL bytes are counted by PostgreSQL and the same on every machine; CPU times are this
 machine's, of this moment.
@@ -24,8 +24,8 @@ from pathlib import Path
 import psycopg
 
 from headway import Headway, Job, Request
-from proof.nursery import kill, nursery, wait_until_gone
-from proof.work import Work as ProofWork
+from proof.tools.fork_server import kill, nursery, wait_until_gone
+from proof.tools.work import Work as ProofWork
 from tests.support.servers.pgbouncer import PgBouncer
 from tests.support.servers.postgres import PostgresServer, ServerError
 
