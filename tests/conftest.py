@@ -22,6 +22,8 @@ from tests.support.bench import Bench
 from tests.support.office import Office
 from tests.support.servers.mongodb import MongoReplicaSet
 from tests.support.servers.postgres import PostgresBinaries, PostgresServer
+from tests.support.shop import Shop
+from tests.support.stores import KINDS, store_urls
 
 GRACE = 5.0
 """Seconds that processes, threads and tasks have for ending after a test."""
@@ -190,18 +192,19 @@ async def bench() -> AsyncIterator[Bench]:
     await bench.store.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def office(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Office]:
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{sqlite_path}"
-        case "postgres":
-            url = request.getfixturevalue("postgres_url")
-        case _:
-            url = request.getfixturevalue("mongo_url")
-    office = Office(url)
+store_url = store_urls(*KINDS)
+
+
+@pytest.fixture
+async def shop(store_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(store_url, migrate=True)
+    async with shop.app:
+        yield shop
+
+
+@pytest.fixture
+async def office(store_url: str) -> AsyncIterator[Office]:
+    office = Office(store_url)
     async with office.app:
         yield office
 

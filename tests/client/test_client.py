@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,22 +46,6 @@ from tests.support.shop import Receipt, Shop
 
 BLOCKED, PENDING, RUNNING = JobState.BLOCKED, JobState.PENDING, JobState.RUNNING
 COMPLETED, FAILED, CANCELLED = JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def shop(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Shop]:
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{sqlite_path}"
-        case "mongodb":
-            url = request.getfixturevalue("mongo_url")
-        case _:
-            url = request.getfixturevalue("postgres_url")
-    shop = Shop(url, migrate=True)
-    async with shop.app:
-        yield shop
 
 
 async def states(app: Headway) -> dict[str, JobState]:

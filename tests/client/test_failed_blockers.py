@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -45,18 +44,9 @@ class Shop:
             await self.app.worker(poll_every=0.05).run(drain=True)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def shop(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Shop]:
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{sqlite_path}"
-        case "mongodb":
-            url = request.getfixturevalue("mongo_url")
-        case _:
-            url = request.getfixturevalue("postgres_url")
-    shop = Shop(url)
+@pytest.fixture
+async def shop(store_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(store_url)
     async with shop.app:
         yield shop
 

@@ -28,6 +28,7 @@ import pydantic
 import pytest
 
 from headway import ConfigurationError, Headway, InvalidPayload, Job, declare
+from tests.support.stores import store_urls
 
 T = TypeVar("T")
 
@@ -104,16 +105,12 @@ KINDS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def app(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Headway]:
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{sqlite_path}"
-        case _:
-            url = request.getfixturevalue("postgres_url")
-    async with Headway(url, migrate=True) as app:
+store_url = store_urls("memory", "sqlite", "postgres")
+
+
+@pytest.fixture
+async def app(store_url: str) -> AsyncIterator[Headway]:
+    async with Headway(store_url, migrate=True) as app:
         yield app
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from headway import Headway
 from headway.domain.job import JobState
+from tests.support.stores import store_urls
 
 ANSWERS, STEPS = 4, 8
 """Up to which answer of the server, and up to how many steps of the loop after it."""
@@ -80,10 +81,7 @@ def run(main: Callable[[_Selector], Coroutine[Any, Any, None]]) -> None:
         runner.run(main(selector))
 
 
-@pytest.fixture(params=["postgres_url", "mongo_url"])
-def url(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(request.param)
-    return found
+store_url = store_urls("postgres", "mongodb")
 
 
 def make_app(url: str) -> tuple[Headway, Any]:
@@ -98,9 +96,9 @@ def make_app(url: str) -> tuple[Headway, Any]:
 pytestmark = pytest.mark.usefixtures("dropped_sockets")
 
 
-def test_waiting_for_a_result_can_always_be_cancelled(url: str) -> None:
+def test_waiting_for_a_result_can_always_be_cancelled(store_url: str) -> None:
     async def main(selector: _Selector) -> None:
-        app, never = make_app(url)
+        app, never = make_app(store_url)
         async with app:
             sequence = await app.start(never.request())
             for answer, steps in moments():
@@ -109,9 +107,9 @@ def test_waiting_for_a_result_can_always_be_cancelled(url: str) -> None:
     run(main)
 
 
-def test_a_transaction_that_is_cancelled_is_rolled_back(url: str) -> None:
+def test_a_transaction_that_is_cancelled_is_rolled_back(store_url: str) -> None:
     async def main(selector: _Selector) -> None:
-        app, never = make_app(url)
+        app, never = make_app(store_url)
 
         async def work() -> None:
             async with app.store.begin() as tx:
@@ -126,9 +124,9 @@ def test_a_transaction_that_is_cancelled_is_rolled_back(url: str) -> None:
     run(main)
 
 
-def test_the_connections_of_cancelled_calls_are_given_back(url: str) -> None:
+def test_the_connections_of_cancelled_calls_are_given_back(store_url: str) -> None:
     async def main(selector: _Selector) -> None:
-        app, never = make_app(url)
+        app, never = make_app(store_url)
         async with app:
             sequence = await app.start(never.request())
             for answer, steps in moments():

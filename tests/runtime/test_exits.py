@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from headway import Headway, JobState
 from headway.ports.notifications import JobsScheduled, News
+from tests.support.stores import store_urls
 
 PATIENCE = 60.0
 
@@ -28,18 +26,13 @@ print(app.sync.start(greet.request("you")).id)
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mongodb"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shop.db"
-    if request.param == "mongodb":
-        mongodb: str = request.getfixturevalue("mongo_url")
-        return mongodb
-    postgres: str = request.getfixturevalue("postgres_url")
-    return postgres.replace("127.0.0.1", "localhost")  # a name is looked up in a thread
+store_url = store_urls("sqlite", "postgres", "mongodb")
 
 
-async def test_a_script_ends_quietly_and_its_news_is_sent(url: str) -> None:
+async def test_a_script_ends_quietly_and_its_news_is_sent(store_url: str) -> None:
+    url = store_url
+    if url.startswith("postgres"):
+        url = url.replace("127.0.0.1", "localhost")  # a name is looked up in a thread
     heard: asyncio.Queue[News] = asyncio.Queue()
     async with Headway(url, migrate=True) as app:
         unsubscribe = await app.notifier.subscribe(heard.put_nowait)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.stores import store_urls
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
 
@@ -43,13 +45,7 @@ def run(parent: str, url: str, cwd: Path) -> None:
     assert (process.returncode, output) == (0, "")
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mongodb"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shop.db"
-    name = "postgres_url" if request.param == "postgres" else "mongo_url"
-    found: str = request.getfixturevalue(name)
-    return found
+store_url = store_urls("sqlite", "postgres", "mongodb")
 
 
 @pytest.mark.slow
@@ -66,8 +62,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         "news",
     ],
 )
-def test_parent_and_children_each_have_their_own(parent: str, url: str, tmp_path: Path) -> None:
-    run(parent, url, tmp_path)
+def test_parent_and_children_each_have_their_own(
+    parent: str, store_url: str, tmp_path: Path
+) -> None:
+    run(parent, store_url, tmp_path)
 
 
 def test_an_sqlite_file_in_use_is_refused(tmp_path: Path) -> None:

@@ -19,19 +19,9 @@ TOKEN = "a-token-that-only-tests-know"
 AXE = Path(axe.__file__).parent / "axe.min.js"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
-    """On every store; tests that need one only say which, with `indirect`."""
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{tmp_path / 'shop.db'}"
-        case "postgres":
-            url = request.getfixturevalue("postgres_url")
-        case _:
-            url = request.getfixturevalue("mongo_url")
-    shop = Shop(url)
+@pytest.fixture
+async def shop(store_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(store_url)
     async with shop.app:
         yield shop
         shop.go_on.set()

@@ -22,7 +22,7 @@ from headway.web.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
-pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 SERVING = """
 import asyncio, sys

@@ -89,7 +89,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert len(records) == 8
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, shop: Shop) -> None:
     nowhere = "01890a5d-ac96-774b-bcce-b302099a8057"
     for method, path, status, code in (
@@ -128,7 +128,7 @@ async def test_the_api_has_everything_that_the_contract_has() -> None:
     assert {operation.name for operation in OPERATIONS} == promised
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_payloads_are_redacted(client: httpx.AsyncClient, shop: Shop) -> None:
     sequence = await shop.app.start(shop.greet.request("ada", password="hunter2"))
     for path in ("/api/v1/jobs", f"/api/v1/jobs/{sequence.id}", f"/jobs/{sequence.id}"):
@@ -143,7 +143,7 @@ async def test_payloads_are_redacted(client: httpx.AsyncClient, shop: Shop) -> N
         assert '"ada"' not in (await other.get(f"/api/v1/jobs/{sequence.id}")).text
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_the_description_is_valid(client: httpx.AsyncClient, shop: Shop) -> None:
     document = await get(client, "/openapi.json")
     assert document["openapi"] == "3.1.0"
@@ -168,7 +168,7 @@ async def test_metrics_of_the_store(shop: Shop, client: httpx.AsyncClient) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 async def test_fuzzing_finds_no_way_to_break_it(shop: Shop, site: str, tmp_path: Path) -> None:
     """In a process of its own: as a plugin it would take part in every other test."""
     await shop.fail(2)

@@ -16,7 +16,7 @@ from headway.web import Open, connections, serving
 from headway.web.access import Gate
 from tests.web.shop import Shop
 
-pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 HEAD = b"GET /api/v1/queues HTTP/1.1\r\nHost: localhost\r\n"
 BODY = (

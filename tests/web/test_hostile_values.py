@@ -13,7 +13,7 @@ from headway.domain.failure import Failure, encode_failure
 from tests.web.conftest import Visitor
 from tests.web.shop import Shop
 
-pytestmark = pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 
 EVIL = (
     '<img src=x onerror="window.hacked=1">\'"</script><script>window.hacked=1</script>'

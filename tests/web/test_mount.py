@@ -16,7 +16,7 @@ from headway.web import Token, Trust, create_dashboard
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
-pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 
 def talking_to(app: Starlette) -> httpx.AsyncClient:

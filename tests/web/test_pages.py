@@ -15,7 +15,7 @@ from tests.web.shop import Shop
 
 pytestmark = pytest.mark.slow
 
-on_sqlite = pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 
 
 @on_sqlite

@@ -17,7 +17,7 @@ from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 from tests.web.test_access import form_token
 
-pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
 WRONG = {"authorization": "Bearer a-token-that-nobody-knows"}

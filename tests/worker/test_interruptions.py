@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -80,18 +79,9 @@ class Office:
         return [event.reason for event in self.seen(LeaseLost)]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def office(request: pytest.FixtureRequest, sqlite_path: Path) -> AsyncIterator[Office]:
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{sqlite_path}"
-        case "mongodb":
-            url = request.getfixturevalue("mongo_url")
-        case _:
-            url = request.getfixturevalue("postgres_url")
-    office = Office(url)
+@pytest.fixture
+async def office(store_url: str) -> AsyncIterator[Office]:
+    office = Office(store_url)
     async with office.app:
         yield office
 

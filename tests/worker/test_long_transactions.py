@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,24 +14,15 @@ import pytest
 from headway import After, Headway, Job, JobState
 from headway.domain.events import Event, LeaseLost
 from headway.ports.store import Store
-from headway.stores.memory import MemoryStore
-from headway.stores.mongodb import MongoStore
-from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
 
 LEASE = 1.0
 PATIENCE = 60.0
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def store(request: pytest.FixtureRequest, sqlite_path: Path) -> Store:
-    made: dict[str, Callable[[], Store]] = {
-        "memory": MemoryStore,
-        "sqlite": lambda: SqliteStore(sqlite_path),
-        "postgres": lambda: PostgresStore(request.getfixturevalue("postgres_url")),
-        "mongodb": lambda: MongoStore(request.getfixturevalue("mongo_url")),
-    }
-    store = made[request.param]()
+@pytest.fixture
+async def store(store_url: str) -> Store:
+    store = Headway(store_url).store
     await store.migrate()
     return store
 

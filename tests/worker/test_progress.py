@@ -208,16 +208,9 @@ async def test_a_fraction_is_between_0_and_1(bench: Bench, fraction: float) -> N
     assert len(raised) == 1
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, sqlite_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{sqlite_path}"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
-async def test_clients_see_it(url: str) -> None:
-    shop = Shop(url, migrate=True)
+@pytest.mark.parametrize("store_url", ["sqlite", "postgres"], indirect=True)
+async def test_clients_see_it(store_url: str) -> None:
+    shop = Shop(store_url, migrate=True)
     app: Headway = shop.app
     enough = asyncio.Event()
 
