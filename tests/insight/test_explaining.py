@@ -69,7 +69,7 @@ async def test_a_worker_that_is_dead_does_not_count(shop: Shop) -> None:
     await beat(shop)
     (worker,) = await store.run(store.workers)
     long_ago = datetime.now(UTC) - timedelta(minutes=5)
-    await store.run(store.beat, worker, now=long_ago)
+    await store.run(store.save_worker, worker, now=long_ago)
     assert (await why(shop, job.id)).reason is Reason.NO_WORKER
 
 

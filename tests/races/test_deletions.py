@@ -37,7 +37,7 @@ def with_dependents(store: PostgresStore, id: str) -> Operation[Any]:
 
 
 def removing(store: PostgresStore, id: str) -> Operation[Any]:
-    yield from store.remove([id])
+    yield from store.delete_ended([id])
 
 
 def pruning(store: PostgresStore, id: str) -> Operation[Any]:

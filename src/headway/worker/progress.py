@@ -63,5 +63,5 @@ class Progressing:
             if self._kept.get(execution) is not progress
         ]
         if reports:
-            await self._store.run(self._store.report, reports, now=self._clock.now())
+            await self._store.run(self._store.save_progress, reports, now=self._clock.now())
         self._kept = said

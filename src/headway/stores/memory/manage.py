@@ -92,7 +92,7 @@ class Tending(Table):
         ripe.sort()
         return sum(len(self._drop_sequence(last)) for _, _, last in ripe[: max(limit, 0)])
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in ids:
@@ -143,7 +143,7 @@ class Tending(Table):
                 if image is not None:
                     yield image
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in dict.fromkeys(ids):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import pymongo
@@ -84,9 +84,7 @@ OLDEST = 17
 class MongoStore(Moving, Forkable):
     """Jobs in collections of a MongoDB replica set."""
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
     transactions: int | None = None  # between two commands a session holds no connection
 
     def __init__(
@@ -114,6 +112,14 @@ class MongoStore(Moving, Forkable):
         self._lock = threading.Lock()
         self._guests: dict[int, list[Callable[[], None]]] = {}
         """Transactions that `begin` has handed out, and what to call when they commit."""
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<MongoStore {self.name}, schema {self._schema}>"

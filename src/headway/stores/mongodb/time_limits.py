@@ -14,7 +14,7 @@ LONGEST = 60.0
 longer, either."""
 SHORTEST = 1.0
 
-_HURRIED = frozenset({"claim", "extend", "expired", "beat", "get", "blocker_outputs"})
+_HURRIED = frozenset({"claim", "extend", "expired", "save_worker", "get", "blocker_outputs"})
 
 
 class Limits:

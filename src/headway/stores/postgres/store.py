@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -64,9 +64,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     and the next ones lead to where the DSN leads now.
     """
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
 
     def __init__(
         self,
@@ -99,6 +97,14 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
         self._deadlines = Deadlines()
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"

@@ -25,7 +25,7 @@ LONGEST = 60.0
 """Seconds for what no lease depends on, and what may rightly take long."""
 SHORTEST = 1.0
 
-_HURRIED = frozenset({"claim", "extend", "expired", "beat", "get", "blocker_outputs"})
+_HURRIED = frozenset({"claim", "extend", "expired", "save_worker", "get", "blocker_outputs"})
 
 
 class Deadlines:

@@ -51,7 +51,7 @@ def with_dependents(store: Store, id: str) -> Operation[Any]:
 
 
 def removing(store: Store, id: str) -> Operation[Any]:
-    yield from store.remove([id])
+    yield from store.delete_ended([id])
 
 
 def pruning(store: Store, id: str) -> Operation[Any]:
