@@ -10,7 +10,8 @@ from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
-from headway.domain.queries import ClaimOrder, PruneRule, QueueShare, WorkerRecord
+from headway.domain.orders import ClaimOrder, PruneRule, QueueShare
+from headway.domain.queries import WorkerRecord
 from headway.domain.settlement import Complete
 from headway.domain.views import AuditRecord
 from headway.jobs.ids import new_id

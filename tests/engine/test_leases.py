@@ -19,7 +19,7 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import JobInterrupted, StoreUnreachable
 from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier

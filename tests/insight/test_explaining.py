@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from headway import After, Job
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Fixed
 from headway.domain.views import Explanation, Reason
 from headway.jobs.ids import new_id

@@ -17,7 +17,8 @@ from psycopg import IsolationLevel
 from headway.admin import transfer
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.queries import JobFilter, PruneRule
+from headway.domain.orders import PruneRule
+from headway.domain.queries import JobFilter
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.jobs.ids import new_id
 from headway.ports.statement import Operation

@@ -19,7 +19,7 @@ Promises that every store keeps, and `headway.testing.conformance.store` checks:
 
 `run` and `run_in` may be called by any number of tasks at once; the `_sync` ones from any thread.
 Transient errors (connection lost, serialization failure, database starting up) are retried inside
-`run` and `run_sync` as the store's `patience` says, never inside the caller's transaction.
+`run` and `run_sync` as the store's `OperationRetry` says, never inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ import msgspec
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Held, Verdict
+from headway.domain.orders import ClaimOrder, ProgressReport, PruneRule
 from headway.domain.queries import (
-    ClaimOrder,
     EndedCount,
     EndedJob,
     FailureCount,
     JobCount,
     JobFilter,
     Page,
-    ProgressReport,
-    PruneRule,
     QueueRecord,
     Tally,
     WorkerRecord,

@@ -11,7 +11,7 @@ import asyncio
 
 from headway.after_commit.observers import Observers
 from headway.domain.failure import storable
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.runtime.backoff import Trouble, sleep_unless

@@ -9,7 +9,8 @@ import msgspec
 
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
-from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import QueueRecord
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
 from headway.stores.memory.read import CURSOR, before_cursor

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.ports.statement import Operation
 from headway.stores.memory.row import Row
 from headway.stores.memory.table import Table, moment

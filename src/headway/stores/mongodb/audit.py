@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import QueueRecord
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading

@@ -8,7 +8,8 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule, WorkerRecord
+from headway.domain.orders import PruneRule
+from headway.domain.queries import WorkerRecord
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
 from headway.stores.mongodb.documents import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.domain.job import ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Lease, check_lease_for
-from headway.domain.queries import ClaimOrder, PruneRule
+from headway.domain.orders import ClaimOrder, PruneRule
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.postgres import reap_bounds

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import ProgressReport, WorkerRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import WorkerRecord
 from headway.domain.views import AuditRecord
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.settle import Settling

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Lease, check_lease_for
-from headway.domain.queries import ClaimOrder, PruneRule
+from headway.domain.orders import ClaimOrder, PruneRule
 from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement

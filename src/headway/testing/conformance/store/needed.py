@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.client import changes
 from headway.domain.job import JobState
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.settlement import Complete
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.domain.job import JobState
-from headway.domain.queries import ProgressReport, PruneRule
+from headway.domain.orders import ProgressReport, PruneRule
 from headway.domain.settlement import Retry
 from headway.domain.views import Progress
 from headway.ports.store import Store

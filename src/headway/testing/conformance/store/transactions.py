@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
