@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.names import check_identifier
-from headway.drivers.postgres import connect_arguments, describe, unreachable
+from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
 from headway.errors import (
     DataRefused,
     SchemaMissing,
@@ -26,8 +26,6 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.asyncpg import Asyncpg
-from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
 from headway.stores.postgres.connection_reuse import Borrowed
@@ -48,7 +46,7 @@ from headway.stores.postgres.connections import (
 from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
 from headway.stores.postgres.operations import PostgresOperations
 from headway.stores.retry import OperationRetry, once_more
-from headway.stores.sql.caller_transaction import Joining, layers
+from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.files import load_migrations
 from headway.stores.time_limits import LONGEST, TimeLimits
@@ -57,7 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PostgresStore(PostgresOperations, Joining, Forkable):
+class PostgresStore(PostgresOperations, CallerTransactions, Forkable):
     """Jobs in a PostgreSQL schema of their own.
 
     A server that was restarted has ended all its connections, and one that may only read has
@@ -77,10 +75,10 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         providers: Sequence[Provider] = (),
     ) -> None:
         PostgresOperations.__init__(self, check_identifier("schema name", schema))
-        Joining.__init__(
+        CallerTransactions.__init__(
             self,
             "postgresql",
-            (*providers, PsycopgAsync(), Asyncpg(), PsycopgSync()),
+            providers,
             "a psycopg, asyncpg, SQLAlchemy or Django connection, or a SQLAlchemy session",
         )
         self.name = describe(dsn)

@@ -26,9 +26,8 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.sqlite3 import Sqlite3
 from headway.runtime.forks import Forkable
-from headway.stores.sql.caller_transaction import Joining
+from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sqlite.operations import SqliteOperations
@@ -49,7 +48,7 @@ _spoiled: set[str] = set()
 """Files to which connections were open when this process was forked."""
 
 
-class SqliteStore(SqliteOperations, Joining, Forkable):
+class SqliteStore(SqliteOperations, CallerTransactions, Forkable):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
@@ -70,10 +69,10 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
                 f"Python's SQLite is {sqlite3.sqlite_version}; Headway needs 3.35 or later"
             )
         SqliteOperations.__init__(self, check_identifier("table prefix", prefix) if prefix else "")
-        Joining.__init__(
+        CallerTransactions.__init__(
             self,
             "sqlite",
-            (*providers, Sqlite3()),
+            providers,
             "a sqlite3, aiosqlite, SQLAlchemy or Django connection to the same file, "
             "or a SQLAlchemy session",
         )
