@@ -9,7 +9,8 @@ import msgspec
 
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
-from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import QueueRecord
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
 from headway.stores.memory.read import CURSOR, before_cursor
@@ -22,7 +23,7 @@ class Notebook(RollCall):
         super().__init__()
         self._audit: dict[str, AuditRecord] = {}
 
-    def report(
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         yield from ()
@@ -46,11 +47,11 @@ class Notebook(RollCall):
         yield from ()
         return [QueueRecord(name, paused_at) for name, paused_at in sorted(self._paused.items())]
 
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         self._set(self._audit, record.id, msgspec.structs.replace(record, at=moment(now)))
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         yield from ()
         since = moment(now) - timedelta(seconds=older_than)
         gone = [id for id, record in self._audit.items() if record.at < since]
@@ -59,7 +60,7 @@ class Notebook(RollCall):
             del self._audit[id]
         return len(gone)
 
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         yield from ()
         before = before_cursor(cursor, limit, "notes")
         ids = sorted((id for id in self._audit if before is None or id < before), reverse=True)

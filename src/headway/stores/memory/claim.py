@@ -9,7 +9,7 @@ from itertools import islice
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Lease, Verdict, check_lease_for
 from headway.domain.lifecycle import judge_lease
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.stores.memory.row import Row, record, root_id
 from headway.stores.memory.table import Table, moment

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.ports.statement import Operation
 from headway.stores.memory.row import Row
 from headway.stores.memory.table import Table, moment
@@ -92,7 +92,7 @@ class Tending(Table):
         ripe.sort()
         return sum(len(self._drop_sequence(last)) for _, _, last in ripe[: max(limit, 0)])
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in ids:
@@ -143,7 +143,7 @@ class Tending(Table):
                 if image is not None:
                     yield image
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in dict.fromkeys(ids):

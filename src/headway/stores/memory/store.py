@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.ports.transfer import Transfer
 from headway.stores.memory.audit import Notebook
 from headway.stores.memory.manage import Tending
 from headway.stores.memory.read import Reading
@@ -32,6 +33,7 @@ class MemoryStore(Notebook, Settling, Tending, Reading):
 
     capabilities = Capabilities(durable=False, across_processes=False, transactions=True)
     transactions: int | None = None
+    transfer: Transfer | None = None
 
     async def open(self) -> None:
         if self._is_copy:

@@ -37,7 +37,7 @@ class RollCall(Claiming):
             QueueRecord(name, self._paused.get(name)) for name in sorted(names | set(self._paused))
         ]
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         now = moment(now)
         known = self._workers.get(worker.id)
@@ -52,7 +52,7 @@ class RollCall(Claiming):
         yield from ()
         return sorted(self._workers.values(), key=lambda worker: (worker.started_at, worker.id))
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,

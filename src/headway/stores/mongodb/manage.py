@@ -8,7 +8,8 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule, WorkerRecord
+from headway.domain.orders import PruneRule
+from headway.domain.queries import WorkerRecord
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
 from headway.stores.mongodb.documents import (
@@ -104,7 +105,7 @@ class Managing(Settling):
             change = {"$set": {"paused_at": {"$ifNull": ["$paused_at", present(now)]}}}
         yield self._upsert(self._names.queue, queue, change)
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         change = {
             "host": literal(worker.host),
             "pid": worker.pid,
@@ -123,7 +124,7 @@ class Managing(Settling):
             alone=True,
         )
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,
@@ -191,7 +192,7 @@ class Managing(Settling):
         reply = yield self._delete([{"_id": {"$in": ids}}, {"sequence_id": {"$in": ids}}])
         return int(reply["n"])
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         if not ids:
             return []
         documents = yield self._find({"_id": {"$in": list(ids)}}, {"_id": 1}, alone=False)
@@ -200,7 +201,7 @@ class Managing(Settling):
             yield self._delete([{"_id": {"$in": gone}}])
         return gone
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         asked = yield self._find({"_id": {"$in": list(ids)}}, {"sequence_id": 1}, alone=False)
         sequences = {sequence_of(document) for document in asked}
         last = yield from self._last_jobs(sequences, {"sequence_id": 1, "state": 1}, alone=False)

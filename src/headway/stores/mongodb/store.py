@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import pymongo
@@ -56,9 +56,9 @@ from headway.stores.mongodb.runners import (
     through_conflicts,
     through_conflicts_sync,
 )
-from headway.stores.mongodb.time_limits import LONGEST, Limits
 from headway.stores.mongodb.transfer import Moving
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
+from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,9 +84,7 @@ OLDEST = 17
 class MongoStore(Moving, Forkable):
     """Jobs in collections of a MongoDB replica set."""
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
     transactions: int | None = None  # between two commands a session holds no connection
 
     def __init__(
@@ -95,7 +93,7 @@ class MongoStore(Moving, Forkable):
         *,
         schema: str = "headway",
         connections: int = 16,
-        patience: Patience | None = None,
+        retry: OperationRetry | None = None,
     ) -> None:
         super().__init__()
         self._names = Collections(check_identifier("schema name", schema))
@@ -103,8 +101,8 @@ class MongoStore(Moving, Forkable):
         self._url = url
         self._schema = schema
         self._connections = connections
-        self._patience = patience or Patience()
-        self._limits = Limits()
+        self._operation_retry = retry or OperationRetry()
+        self._limits = TimeLimits()
         self.in_child()
         self.watch_forks()
 
@@ -114,6 +112,14 @@ class MongoStore(Moving, Forkable):
         self._lock = threading.Lock()
         self._guests: dict[int, list[Callable[[], None]]] = {}
         """Transactions that `begin` has handed out, and what to call when they commit."""
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<MongoStore {self.name}, schema {self._schema}>"
@@ -177,7 +183,7 @@ class MongoStore(Moving, Forkable):
                 return await runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return await self._patience.run(
+            return await self._operation_retry.run(
                 lambda: through_conflicts(attempt, limit or LONGEST), is_transient
             )
         except DRIVERS_ERRORS as error:
@@ -196,7 +202,7 @@ class MongoStore(Moving, Forkable):
                 return runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return self._patience.run_sync(
+            return self._operation_retry.run_sync(
                 lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
             )
         except DRIVERS_ERRORS as error:
@@ -232,7 +238,7 @@ class MongoStore(Moving, Forkable):
             with Cancels():
                 if not is_first:
                     return await attempt()
-                return await self._patience.run(
+                return await self._operation_retry.run(
                     lambda: through_conflicts(attempt, LONGEST), is_transient
                 )
         except PyMongoError as error:

@@ -11,8 +11,8 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from headway.drivers.batches import with_literals
-from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_parameters import text_parameters
 from headway.ports.statement import Row, Statement
 from headway.stores.postgres.copy_rows import Copy
 
@@ -133,7 +133,7 @@ class AsyncRunner:
             await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         await self._cursor.execute(
-            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
+            statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
         )
         return await self._cursor.fetchall() if self._cursor.description else ()
 
@@ -172,7 +172,7 @@ class BlockingRunner:
             self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         self._cursor.execute(
-            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
+            statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
         )
         return self._cursor.fetchall() if self._cursor.description else ()
 

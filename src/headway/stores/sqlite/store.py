@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from headway.domain.names import check_identifier
 from headway.errors import (
@@ -26,9 +26,8 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.sqlite3 import Sqlite3
 from headway.runtime.forks import Forkable
-from headway.stores.sql.caller_transaction import Joining
+from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.files import Migration, load_migrations
 from headway.stores.sqlite.operations import SqliteOperations
@@ -49,11 +48,11 @@ _spoiled: set[str] = set()
 """Files to which connections were open when this process was forked."""
 
 
-class SqliteStore(SqliteOperations, Joining, Forkable):
+class SqliteStore(SqliteOperations, CallerTransactions, Forkable):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
+        durable=True, across_processes=True, transactions=True, one_writer=True
     )
     transactions: int | None = 1
 
@@ -70,10 +69,10 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
                 f"Python's SQLite is {sqlite3.sqlite_version}; Headway needs 3.35 or later"
             )
         SqliteOperations.__init__(self, check_identifier("table prefix", prefix) if prefix else "")
-        Joining.__init__(
+        CallerTransactions.__init__(
             self,
             "sqlite",
-            (*providers, Sqlite3()),
+            providers,
             "a sqlite3, aiosqlite, SQLAlchemy or Django connection to the same file, "
             "or a SQLAlchemy session",
         )
@@ -128,6 +127,14 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     def _threads(self) -> list[ConnectionThread]:
         known = (self._writer, self._reader, *self._leaving)
         return [thread for thread in known if thread is not None]
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
