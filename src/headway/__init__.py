@@ -6,7 +6,6 @@ from headway.client.completion import BlockingCompletion, Completion
 from headway.client.sequence import BlockingSequence, Sequence
 from headway.client.sync import BlockingClient
 from headway.domain.dedup import Dedup
-from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
@@ -17,6 +16,7 @@ from headway.errors import (
     ConfigurationError,
     DataRefused,
     DuplicateJob,
+    Failure,
     HeadwayError,
     InvalidName,
     InvalidOption,

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.domain.failure import Failure
+import msgspec
 
 
 class HeadwayError(Exception):
@@ -110,6 +110,17 @@ class SequencesNeeded(HeadwayError):
             f"other sequences depend on these and would wait forever; delete their roots too "
             f"({some}), or pass cascade=True"
         )
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a handler raised, as it is stored; a value, not an exception."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
 
 
 class WaitError(HeadwayError):

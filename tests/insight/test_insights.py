@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headway import After, Headway, InvalidOption, Job, JobNotFound
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
 from headway.domain.queries import JobFilter, ProgressReport, WorkerRecord
 from headway.domain.views import Counted, Link, Reason, ShownState
+from headway.errors import Failure
 from headway.jobs.ids import new_id
 from headway.ports.admin import Insight
 from tests.engine.shop import Shop

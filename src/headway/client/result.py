@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.times import check_seconds
 from headway.errors import (
+    Failure,
     JobNotFound,
     SequenceCancelled,
     SequenceFailed,
