@@ -1,10 +1,10 @@
 """A job queue for Python that lives in your database."""
 
-from headway.app import Headway, SyncClient
+from headway.app import Headway
 from headway.client.client import Client
-from headway.client.completion import BlockingCompletion, Completion
-from headway.client.sequence import BlockingSequence, Sequence
-from headway.client.sync import BlockingClient
+from headway.client.completion import Completion, SyncCompletion
+from headway.client.handle import Sequence, SyncSequence
+from headway.client.sync_client import SyncClient
 from headway.domain.dedup import Dedup
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
@@ -54,9 +54,6 @@ __all__ = [
     "At",
     "AttemptRecord",
     "Backoff",
-    "BlockingClient",
-    "BlockingCompletion",
-    "BlockingSequence",
     "Client",
     "Completion",
     "ConfigurationError",
@@ -104,6 +101,8 @@ __all__ = [
     "StoreRefused",
     "StoreUnreachable",
     "SyncClient",
+    "SyncCompletion",
+    "SyncSequence",
     "UnknownJobType",
     "Unrecoverable",
     "WaitError",

@@ -18,7 +18,7 @@ from headway.admin.actions import Operator
 from headway.admin.questions import Insights
 from headway.after_commit.observers import Observers
 from headway.client.client import Client
-from headway.client.sync import BlockingClient
+from headway.client.sync_client import SyncClient
 from headway.domain.names import check_parameters
 from headway.domain.request import Bs
 from headway.errors import ConfigurationError
@@ -149,7 +149,7 @@ class Headway(Client, Forkable):
         self._migrate = embedded if migrate is None else migrate
         self._opening = Opening(self.store, migrate=self._migrate)
         self._notifier_opening = Opening(self.notifier)
-        self._sync: SyncClient | None = None
+        self._sync: SyncHeadway | None = None
         self._sync_lock = threading.Lock()
         self.job = JobDecorator(self.registry, self.codec)
         """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
@@ -237,7 +237,7 @@ class Headway(Client, Forkable):
         return Operator(self.store, self.registry, self.clock, self.observers, self._teller, actor)
 
     @property
-    def sync(self) -> SyncClient:
+    def sync(self) -> SyncHeadway:
         """The same verbs without `await`. Opens when first asked for; `app.sync.close()`, or
         leaving `with app.sync:`, closes it."""
         with self._sync_lock:
@@ -246,7 +246,7 @@ class Headway(Client, Forkable):
             self._sync.open()
             return self._sync
 
-    def _make_sync(self) -> SyncClient:
+    def _make_sync(self) -> SyncHeadway:
         # Connections belong to the loop that opened them, so blocking callers get their own; a
         # store that lives in this process is shared.
         store, opening = self.store, self._opening
@@ -257,13 +257,13 @@ class Headway(Client, Forkable):
         if not self._shares_notifier:
             notifier = self._make_notifier()
             notifier_opening = Opening(notifier)
-        return SyncClient(self, store, notifier, opening, notifier_opening)
+        return SyncHeadway(self, store, notifier, opening, notifier_opening)
 
     def __repr__(self) -> str:
         return f"<Headway on {self.store.name}>"
 
 
-class SyncClient(BlockingClient, Forkable):
+class SyncHeadway(SyncClient, Forkable):
     """The client of an app for code without an event loop. Safe to use from any thread."""
 
     def __init__(

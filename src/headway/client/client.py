@@ -13,8 +13,8 @@ from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import Completion
+from headway.client.handle import Sequence, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result
-from headway.client.sequence import Sequence, decoder_of
 from headway.client.targets import (
     AnyType,
     Target,

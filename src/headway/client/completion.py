@@ -65,7 +65,7 @@ class Completion(Generic[R]):
         self.consequences.absorb(consequences)
 
 
-class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generic[R]):
+class SyncCompletion(AbstractContextManager["SyncCompletion[R]"], Generic[R]):
     """The same without an event loop. In the caller's transaction the job stays locked; without
     one, every step is a transaction of its own, refused if the sequence has moved meanwhile."""
 

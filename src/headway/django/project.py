@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 
 from headway.after_commit.effects import Consequences
-from headway.app import Headway, Opening, SyncClient
-from headway.client.completion import BlockingCompletion
+from headway.app import Headway, Opening, SyncHeadway
+from headway.client.completion import SyncCompletion
 from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
 from headway.django.tasks_framework import queue_names
@@ -104,7 +104,7 @@ class DjangoHeadway(Headway):
     def worked_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().worked_queues(), *queue_names())))
 
-    def _make_sync(self) -> SyncClient:
+    def _make_sync(self) -> SyncHeadway:
         if self._named_notifier and self.notifier.reach <= Reach.PROCESS:
             notifier = self.notifier
         elif self._named_notifier:
@@ -114,7 +114,7 @@ class DjangoHeadway(Headway):
         return DjangoClient(self, self._client_store, notifier)
 
 
-class DjangoClient(SyncClient):
+class DjangoClient(SyncHeadway):
     """The verbs without `await`, on Django's connection."""
 
     def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
@@ -132,7 +132,7 @@ class DjangoClient(SyncClient):
         type: AnyType | None = None,
         *,
         tx: Any = None,
-    ) -> BlockingCompletion[Any]:
+    ) -> SyncCompletion[Any]:
         tx = self._open_transaction() if tx is None else tx
         if type is None:
             return super().complete_sequence(sequence, tx=tx)

@@ -23,7 +23,7 @@ class _Client(Protocol):
     async def current(self, sequence: SequenceReference[Any], /) -> JobRecord: ...
 
 
-class _BlockingClient(Protocol):
+class _SyncClient(Protocol):
     def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R: ...
 
     def current(self, sequence: SequenceReference[Any], /) -> JobRecord: ...
@@ -71,14 +71,14 @@ class Sequence(Handle[R_co]):
         return await self._client.current(self)
 
 
-class BlockingSequence(Handle[R_co]):
+class SyncSequence(Handle[R_co]):
     """A sequence that will yield an `R`, for callers without an event loop."""
 
     __slots__ = ("_client",)
 
     def __init__(
         self,
-        client: _BlockingClient,
+        client: _SyncClient,
         id: str,
         decode: Decode | None = None,
         *,

@@ -11,9 +11,9 @@ from uuid import UUID
 from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.client import changes
-from headway.client.completion import BlockingCompletion
+from headway.client.completion import SyncCompletion
+from headway.client.handle import SyncSequence, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result_sync
-from headway.client.sequence import BlockingSequence, decoder_of
 from headway.client.targets import (
     AnyType,
     Target,
@@ -60,7 +60,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class BlockingClient:
+class SyncClient:
     """Safe to use from any thread. Where a verb takes `tx`, what it does happens in the
     caller's transaction: rolled back means that it never happened."""
 
@@ -89,9 +89,7 @@ class BlockingClient:
         return self._registry.type(type).request(**arguments)
 
     @overload
-    def start(
-        self, request: Request[R], **options: Unpack[StartOptions]
-    ) -> BlockingSequence[R]: ...
+    def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -99,7 +97,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -107,7 +105,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -115,7 +113,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -123,7 +121,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -131,7 +129,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -139,7 +137,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -147,7 +145,7 @@ class BlockingClient:
         *,
         blockers: list[Source[S]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     def start(self, request: Any, *, blockers: Any = None, **options: Any) -> Any:
         """Store a job, with its blockers, that begins a sequence; its handle.
 
@@ -163,14 +161,14 @@ class BlockingClient:
 
     def start_many(
         self, requests: Iterable[Request[R]], *, tx: Any = None
-    ) -> builtins.list[BlockingSequence[R]]:
+    ) -> builtins.list[SyncSequence[R]]:
         """Start many at once, all or none; `request.using(...)` gives each its own options."""
         asked = tuple(requests)
         return self._store_plan(plan_start(asked), asked, tx) if asked else []
 
     def _store_plan(
         self, plan: Plan, requests: tuple[Request[R], ...], tx: Any
-    ) -> builtins.list[BlockingSequence[R]]:
+    ) -> builtins.list[SyncSequence[R]]:
         starting = self._observers.start(plan.jobs)
         if starting is not None:
             plan.carry(starting.trace)
@@ -184,7 +182,7 @@ class BlockingClient:
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
         self._told(tx, consequences)
         return [
-            BlockingSequence(
+            SyncSequence(
                 self,
                 stored[place].id,
                 request.decode,
@@ -194,15 +192,13 @@ class BlockingClient:
         ]
 
     @overload
-    def sequence(self, id: Target) -> BlockingSequence[Any]: ...
+    def sequence(self, id: Target) -> SyncSequence[Any]: ...
     @overload
-    def sequence(
-        self, id: Target, type: StepType[..., R, *tuple[Any, ...]]
-    ) -> BlockingSequence[R]: ...
-    def sequence(self, id: Target, type: AnyType | None = None) -> BlockingSequence[Any]:
+    def sequence(self, id: Target, type: StepType[..., R, *tuple[Any, ...]]) -> SyncSequence[R]: ...
+    def sequence(self, id: Target, type: AnyType | None = None) -> SyncSequence[Any]:
         """The handle of a sequence that was started elsewhere; nothing is looked up."""
         decode = None if type is None else type.definition.decode_result
-        return BlockingSequence(self, sequence_of(id), decode)
+        return SyncSequence(self, sequence_of(id), decode)
 
     def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
         """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
@@ -317,7 +313,7 @@ class BlockingClient:
     @overload
     def complete_sequence(
         self, sequence: SequenceReference[R], *, tx: Any = None
-    ) -> BlockingCompletion[R]: ...
+    ) -> SyncCompletion[R]: ...
     @overload
     def complete_sequence(
         self,
@@ -325,20 +321,20 @@ class BlockingClient:
         type: StepType[..., R, *tuple[Any, ...]],
         *,
         tx: Any = None,
-    ) -> BlockingCompletion[R]: ...
+    ) -> SyncCompletion[R]: ...
     @overload
     def complete_sequence(
         self, sequence: JobRecord | UUID | str, *, tx: Any = None
-    ) -> BlockingCompletion[Any]: ...
+    ) -> SyncCompletion[Any]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
-    ) -> BlockingCompletion[Any]:
+    ) -> SyncCompletion[Any]:
         """Take the current job of a sequence, to complete it without a worker; see Completion.
 
         In the caller's transaction the job stays locked until that ends. Raises WrongState if the
         sequence has ended, InvalidRequest if its current job is not of the `type` given.
         """
-        return BlockingCompletion(
+        return SyncCompletion(
             self._store,
             tx,
             self._clock,
