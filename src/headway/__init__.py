@@ -1,10 +1,9 @@
 """A job queue for Python that lives in your database."""
 
 from headway.app import Headway
-from headway.client.client import Client
+from headway.client.client import Client, Sequence
 from headway.client.completion import Completion, SyncCompletion
-from headway.client.handle import Sequence, SyncSequence
-from headway.client.sync_client import SyncClient
+from headway.client.sync_client import SyncClient, SyncSequence
 from headway.domain.dedup import Dedup
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease

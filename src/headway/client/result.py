@@ -34,10 +34,10 @@ _GOES_ON: Final = object()
 
 async def wait_for_result(
     store: Store,
-    notifier: Notifier,
     sequence_id: str,
     decode: Callable[[str | None], Any],
     *,
+    notifier: Notifier,
     timeout: float | None,
     poll_every: float,
 ) -> Any:
