@@ -16,8 +16,9 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 
 from headway.after_commit.effects import Consequences
-from headway.app import Headway, Opening, SyncHeadway
+from headway.app import Headway
 from headway.client.completion import SyncCompletion
+from headway.client.sync_headway import SyncHeadway
 from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
 from headway.django.tasks_framework import queue_names
@@ -29,6 +30,7 @@ from headway.notifiers.urls import notifier_from_url
 from headway.ports.notifications import News
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
+from headway.runtime.shared_resource import SharedResource
 
 _log = logging.getLogger("headway")
 _OPTIONS: dict[str, Any] = {
@@ -118,7 +120,14 @@ class DjangoClient(SyncHeadway):
     """The verbs without `await`, on Django's connection."""
 
     def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
-        super().__init__(app, store, notifier, Opening(store), Opening(notifier))
+        super().__init__(
+            SharedResource(store),
+            SharedResource(notifier),
+            registry=app.registry,
+            observers=app.observers,
+            codec=app.codec,
+            clock=app.clock,
+        )
         self._using = app.using
         self._needs_loop = not isinstance(notifier, _OnConnection)
 
