@@ -77,8 +77,8 @@ class Sequence(Handle[R_co]):
         self._client = client
 
     async def result(self, timeout: float | None = None) -> R_co:
-        """Wait for the end of the sequence; its output. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
         return await self._client.wait(self, timeout=timeout)
 
     async def get(self) -> JobRecord:
@@ -227,8 +227,8 @@ class Client:
         return Sequence(self, sequence_of(id), decode)
 
     async def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
-        """Wait for the end of the sequence; its output. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled, JobNotFound."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
         result: R = await wait_for_result(
             self._store,
             sequence.id,

@@ -74,8 +74,8 @@ class SyncSequence(Handle[R_co]):
         self._client = client
 
     def result(self, timeout: float | None = None) -> R_co:
-        """Wait for the end of the sequence; its output. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
         return self._client.wait(self, timeout=timeout)
 
     def get(self) -> JobRecord:
@@ -223,8 +223,8 @@ class SyncClient:
         return SyncSequence(self, sequence_of(id), decode)
 
     def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
-        """Wait for the end of the sequence; its output. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled, JobNotFound."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
         result: R = wait_for_result_sync(
             self._store,
             sequence.id,
