@@ -40,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format docs house bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format sync docs house bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -65,6 +65,9 @@ check: $(READY) ## format, lint, types and import layers, without changing a fil
 format: $(READY) ## format the code and repair what the linter can
 	$(PYTHON) -m ruff format
 	$(PYTHON) -m ruff check --fix
+
+sync: $(READY) ## make the sync client from the async one
+	$(PYTHON) -m scripts.make_sync
 
 docs: $(READY) ## make the site in build/docs; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs

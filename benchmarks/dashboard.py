@@ -25,7 +25,8 @@ import httpx
 import psycopg
 
 from headway import Headway
-from headway.domain.failure import Failure, encode_failure, fingerprint
+from headway.domain.failure import encode_failure, fingerprint
+from headway.errors import Failure
 from headway.web import Open, serving
 from tests.support.servers.postgres import PostgresServer
 

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headway import Headway, SequenceFailed
+from headway import Headway, ResultFailed
 from headway.domain.lease import Held, Verdict
 from headway.ports.statement import Operation
 
@@ -110,7 +110,7 @@ async def measure(request: Any, lease: float, name: str) -> None:
         sequence = await app.start(request)
         began = time.monotonic()
         await worker.start()
-        with contextlib.suppress(SequenceFailed):
+        with contextlib.suppress(ResultFailed):
             await sequence.result()
         ended = time.monotonic()
         state = (await sequence.get()).state

@@ -33,7 +33,7 @@ def worker_log() -> Path:
 
 async def main() -> None:
     from examples.shop import DATABASE, app, charge, pack, report_tax, send_email, ship, tax_office
-    from headway import JobState, SequenceFailed
+    from headway import JobState, ResultFailed
 
     say(f"the shop's database is {DATABASE}; the queue lives in the same file")
     async with app:
@@ -57,7 +57,7 @@ async def main() -> None:
         tax = await app.start(report_tax.request(7))
         try:
             await tax.result(timeout=20)
-        except SequenceFailed as error:
+        except ResultFailed as error:
             say(f"   dead-lettered: {error.failure}")
         tax_office().touch()
         await app.retry(tax)

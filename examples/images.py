@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headway import Continuation, Headway, Job, SequenceFailed
+from headway import Continuation, Headway, Job, ResultFailed
 
 # Children import this module too, and must find the same folder.
 FOLDER = Path(os.environ.get("IMAGES_FOLDER") or tempfile.mkdtemp(prefix="headway-images-"))
@@ -73,7 +73,7 @@ async def main() -> None:
         broken = await app.start(hang.request())
         try:
             await broken.result(timeout=60)
-        except SequenceFailed as failed:
+        except ResultFailed as failed:
             print(f"hang: {failed.failure.message}")
         print(f"and the worker goes on: {len(worker.running)} jobs run")
         await worker.stop()

@@ -1,12 +1,10 @@
 """A job queue for Python that lives in your database."""
 
-from headway.app import Headway, SyncClient
-from headway.client.client import Client
-from headway.client.completion import BlockingCompletion, Completion
-from headway.client.sequence import BlockingSequence, Sequence
-from headway.client.sync import BlockingClient
+from headway.app import Headway
+from headway.client.client import Client, Sequence
+from headway.client.completion import Completion, SyncCompletion
+from headway.client.sync_client import SyncClient, SyncSequence
 from headway.domain.dedup import Dedup
-from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
@@ -17,6 +15,7 @@ from headway.errors import (
     ConfigurationError,
     DataRefused,
     DuplicateJob,
+    Failure,
     HeadwayError,
     InvalidName,
     InvalidOption,
@@ -25,10 +24,12 @@ from headway.errors import (
     JobInterrupted,
     JobNotFound,
     NotifierClosed,
+    ResultCancelled,
+    ResultError,
+    ResultFailed,
+    ResultTimeout,
     SchemaMissing,
     SchemaOutdated,
-    SequenceCancelled,
-    SequenceFailed,
     SequencesNeeded,
     StoreClosed,
     StoreError,
@@ -36,8 +37,6 @@ from headway.errors import (
     StoreUnreachable,
     UnknownJobType,
     Unrecoverable,
-    WaitError,
-    WaitTimeout,
     WrongState,
 )
 from headway.jobs.codec import JsonCodec
@@ -54,9 +53,6 @@ __all__ = [
     "At",
     "AttemptRecord",
     "Backoff",
-    "BlockingClient",
-    "BlockingCompletion",
-    "BlockingSequence",
     "Client",
     "Completion",
     "ConfigurationError",
@@ -88,13 +84,15 @@ __all__ = [
     "Page",
     "QueueRecord",
     "Request",
+    "ResultCancelled",
+    "ResultError",
+    "ResultFailed",
+    "ResultTimeout",
     "Retention",
     "RetryPolicy",
     "SchemaMissing",
     "SchemaOutdated",
     "Sequence",
-    "SequenceCancelled",
-    "SequenceFailed",
     "SequenceReference",
     "SequencesNeeded",
     "Step",
@@ -104,10 +102,10 @@ __all__ = [
     "StoreRefused",
     "StoreUnreachable",
     "SyncClient",
+    "SyncCompletion",
+    "SyncSequence",
     "UnknownJobType",
     "Unrecoverable",
-    "WaitError",
-    "WaitTimeout",
     "WorkQueue",
     "Worker",
     "WorkerRecord",

@@ -17,12 +17,13 @@ from headway import (
     UnknownJobType,
 )
 from headway.domain.events import JobCancelled, JobCreated, JobRetried, JobsDeleted
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
 from headway.domain.views import AuditRecord, Batch, JobAction
+from headway.errors import Failure
 from headway.jobs.ids import new_id, new_token
 from headway.ports.admin import Operating
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded

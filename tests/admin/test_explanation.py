@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from headway import After, Job
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Fixed
 from headway.domain.views import Explanation, Reason
+from headway.errors import Failure
 from headway.jobs.ids import new_id
 from tests.admin.test_questions import beat
 from tests.support.shop import Shop

@@ -10,7 +10,7 @@ import pytest
 from headway.cli.dev.file_watch import Watcher
 from headway.cli.dev.lines import A_SECOND, LineObserver
 from headway.domain.events import AttemptCompleted, AttemptFailed, WorkerTroubled
-from headway.domain.failure import Failure
+from headway.errors import Failure
 
 
 def test_notices_what_is_made_changed_and_removed(tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ from headway import (
     JobNotFound,
     JobState,
     NoNotifier,
-    SequenceCancelled,
-    SequenceFailed,
+    ResultCancelled,
+    ResultFailed,
+    ResultTimeout,
     SequencesNeeded,
     StoreClosed,
-    WaitTimeout,
     WrongState,
 )
 from headway.domain.events import (
@@ -305,7 +305,7 @@ async def test_cancel_ends_sequences_and_tells_who_runs_them(shop: Shop):
         SequenceEnded(waiting.id),
     ]
     await shop.app.cancel(running)  # it is
-    with pytest.raises(SequenceCancelled, match=f"sequence {running.id} was cancelled"):
+    with pytest.raises(ResultCancelled, match=f"sequence {running.id} was cancelled"):
         await running.result()
     done = await shop.app.start(shop.charge.request(3))
     await shop.work(None)
@@ -544,13 +544,13 @@ async def test_waiting_ends_with_the_reason(shop: Shop):
     with pytest.raises(JobNotFound):
         await app.sequence(new_id()).result(timeout=1)
     sequence = await app.start(shop.charge.request(1))
-    with pytest.raises(WaitTimeout, match=r"is still pending after 0\.01 seconds") as late:
+    with pytest.raises(ResultTimeout, match=r"is still pending after 0\.01 seconds") as late:
         await sequence.result(timeout=0.01)
     assert isinstance(late.value, TimeoutError)
     with pytest.raises(InvalidOption, match="a timeout must be 0 seconds or more"):
         await sequence.result(timeout=-1)
     await shop.fail(encode_failure(Failure("ValueError", "no money", "Traceback…")))
-    with pytest.raises(SequenceFailed, match=r"\(charge\): ValueError: no money") as failed:
+    with pytest.raises(ResultFailed, match=r"\(charge\): ValueError: no money") as failed:
         await sequence.result()
     assert failed.value.failure.traceback == "Traceback…"
     assert (failed.value.job_id, failed.value.type) == (sequence.id, "charge")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headway.domain.failure import FINGERPRINT, Failure, fingerprint
+from headway.domain.failure import FINGERPRINT, fingerprint
+from headway.errors import Failure
 
 TRACE = """Traceback (most recent call last):
   File "/app/releases/{release}/shop/orders.py", line {line}, in place

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.filters import (
     MAX_AGE,
     error_needles,
@@ -22,7 +22,7 @@ from headway.domain.filters import (
 )
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import ANY_AGE, Age, ArgumentFilter, JobFilter
-from headway.errors import InvalidOption
+from headway.errors import Failure, InvalidOption
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 OTHER_ID = "01890a5d-ac96-774b-bcce-b302099a8058"

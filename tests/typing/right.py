@@ -12,7 +12,6 @@ from headway import (
     After,
     At,
     Backoff,
-    BlockingSequence,
     Continuation,
     Dedup,
     Headway,
@@ -24,6 +23,7 @@ from headway import (
     Sequence,
     Step,
     StepType,
+    SyncSequence,
     declare,
 )
 
@@ -274,9 +274,9 @@ async def by_record(record: JobRecord) -> None:
 def without_loop() -> None:
     with app.sync as client:
         charging = client.start(charge.request(1), tx=None)
-        assert_type(charging, BlockingSequence[str])
+        assert_type(charging, SyncSequence[str])
         assert_type(charging.result(timeout=1), str)
         client.start(ship.request(1), blockers=(charging,))
-        assert_type(client.start_many([charge.request(1)]), list[BlockingSequence[str]])
+        assert_type(client.start_many([charge.request(1)]), list[SyncSequence[str]])
         with client.complete_sequence(charging) as completion:
             completion.complete("receipt")

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
+from headway.errors import Failure
 from tests.web.conftest import Visitor
 from tests.web.shop import Shop
 

@@ -18,12 +18,12 @@ from headway.domain.events import (
     JobCompleted,
     JobRescheduled,
 )
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobState, NewJob
 from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
-from headway.errors import ConfigurationError, Unrecoverable
+from headway.errors import ConfigurationError, Failure, Unrecoverable
 from headway.jobs.ids import new_id
 from headway.jobs.job import Job
 from headway.ports.attempt import current_attempt

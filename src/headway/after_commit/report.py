@@ -24,7 +24,7 @@ from headway.domain.events import (
     SequenceFailed,
     lease_lost,
 )
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.settlement import (
     Complete,
@@ -36,6 +36,7 @@ from headway.domain.settlement import (
     Retry,
     Settlement,
 )
+from headway.errors import Failure
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted
 from headway.worker.attempt import Execution

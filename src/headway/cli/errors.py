@@ -14,10 +14,10 @@ from headway.errors import (
     HeadwayError,
     InvalidRequest,
     JobNotFound,
+    ResultTimeout,
     SchemaMissing,
     SchemaOutdated,
     StoreUnreachable,
-    WaitTimeout,
 )
 
 P = ParamSpec("P")
@@ -59,7 +59,7 @@ def code_of(error: HeadwayError) -> Exit:
             return Exit.NOT_FOUND
         case StoreUnreachable() | SchemaMissing() | SchemaOutdated():
             return Exit.UNREACHABLE
-        case WaitTimeout():
+        case ResultTimeout():
             return Exit.TIMEOUT
         case InvalidRequest():
             return Exit.USAGE

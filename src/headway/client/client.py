@@ -1,10 +1,13 @@
-"""The client: starts, waits for, completes, cancels, retries and deletes, from any process."""
+"""The client: starts, waits for, completes, cancels, retries and deletes jobs.
+
+`scripts/make_sync.py` makes sync_client.py of this module: run `make sync` after a change.
+"""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
@@ -13,8 +16,8 @@ from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import Completion
+from headway.client.handle import Decode, Handle, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result
-from headway.client.sequence import Sequence, decoder_of
 from headway.client.targets import (
     AnyType,
     Target,
@@ -37,6 +40,7 @@ from headway.domain.request import (
     B5,
     B6,
     R,
+    R_co,
     Request,
     S,
     SequenceReference,
@@ -61,9 +65,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Sequence(Handle[R_co]):
+    """The handle of a sequence: its id, and its result."""
+
+    __slots__ = ("_client",)
+
+    def __init__(
+        self, client: Client, id: str, decode: Decode | None, *, deduplicated: bool = False
+    ) -> None:
+        super().__init__(id, decode, deduplicated)
+        self._client = client
+
+    async def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
+        return await self._client.wait(self, timeout=timeout)
+
+    async def get(self) -> JobRecord:
+        """Its current job, whose state is the sequence's."""
+        return await self._client.current(self)
+
+
 class Client:
-    """Safe to use from any number of tasks. Where a verb takes `tx`, what it does happens in the
-    caller's transaction: rolled back means that it never happened."""
+    """Safe to use from any number of tasks. A verb with a `tx` works in the caller's transaction:
+    after a rollback it has done nothing."""
 
     def __init__(
         self,
@@ -148,9 +173,9 @@ class Client:
         **options: Unpack[StartOptions],
     ) -> Sequence[R]: ...
     async def start(self, request: Any, *, blockers: Any = None, **options: Any) -> Any:
-        """Store a job, with its blockers, that begins a sequence; its handle.
+        """Start a sequence with its first job and that job's blockers; the handle of the sequence.
 
-        Everything is checked before anything is written: raises InvalidRequest or one of its kind.
+        Everything is checked before anything is written: raises InvalidRequest or a subclass.
         """
         check_startable(request)
         tx = options.pop("tx", None)
@@ -163,7 +188,7 @@ class Client:
     async def start_many(
         self, requests: Iterable[Request[R]], *, tx: Any = None
     ) -> builtins.list[Sequence[R]]:
-        """Start many at once, all or none; `request.using(...)` gives each its own options."""
+        """Start many sequences, all or none; `request.using(...)` sets the options of one."""
         asked = tuple(requests)
         return await self._store_plan(plan_start(asked), asked, tx) if asked else []
 
@@ -202,13 +227,13 @@ class Client:
         return Sequence(self, sequence_of(id), decode)
 
     async def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
-        """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled, and JobNotFound."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
         result: R = await wait_for_result(
             self._store,
-            self._notifier,
             sequence.id,
             decoder_of(sequence),
+            notifier=self._notifier,
             timeout=timeout,
             poll_every=self._poll_every,
         )
@@ -224,9 +249,9 @@ class Client:
         return job
 
     async def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
-        """What the current job of a sequence waits for, or waited for: the current jobs of its
-        blockers, in order, as far as they are kept. One that is `failed` or `cancelled` keeps it
-        blocked until it is retried; its `failure` says why."""
+        """The current jobs of the blockers of a sequence's current job, in order; pruned ones are
+        left out. A blocker that is `failed` or `cancelled` keeps the job blocked until the blocker
+        is retried; the blocker's `failure` says why."""
         return await self._run(tx, changes.blockers_of, self._store, target_id(sequence))
 
     async def list(
@@ -251,12 +276,12 @@ class Client:
         return await self._store.run(self._store.attempts, target_id(id))
 
     async def progress(self, id: Target) -> Progress | None:
-        """How far a job last said it was; None if it never did."""
+        """The last progress that a job reported; None if it reported none."""
         (found,) = await self._store.run(self._store.progress, [target_id(id)])
         return found
 
     async def counts(self) -> builtins.list[JobCount]:
-        """How many jobs there are, by queue, type and state; exact, so it looks at them all."""
+        """Numbers of jobs by queue, type and state; exact, so the store counts every job."""
         return await self._store.run(self._store.counts)
 
     async def queues(self) -> builtins.list[QueueRecord]:
@@ -266,12 +291,12 @@ class Client:
         return await self._store.run(self._store.workers)
 
     async def pause(self, queue: str) -> None:
-        """Let no more jobs of this queue be claimed; those that run go on."""
+        """Stop workers from claiming jobs of this queue; running jobs go on."""
         name = check_name("queue", queue)
         await self._store.run(self._store.pause, name, True, now=self._clock.now())
 
     async def resume(self, queue: str) -> None:
-        """Undo `pause`, and wake workers for what waits in the queue."""
+        """Undo `pause`, and wake workers for the jobs that are due in the queue."""
         name = check_name("queue", queue)
         now = self._clock.now()
         await self._told(None, await self._run(None, changes.resume, self._store, name, now))
@@ -283,16 +308,16 @@ class Client:
         input: Step[Any, *tuple[Any, ...]] | Mapping[str, Any] | None = None,
         tx: Any = None,
     ) -> None:
-        """Make failed or cancelled sequences go on where they stopped, all or none: their current
-        jobs are due now, with all attempts before them, and with another `input` if one is given
-        (a request of the same type, or arguments by name)."""
+        """Retry the current jobs of failed or cancelled sequences, all or none: they are due now,
+        with their full number of attempts. `input` replaces their input: a request of the same
+        type, or arguments by name."""
         edit = None if input is None else partial(self._outputs.edited_input, input)
         ids = target_ids(targets)
         consequences = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
         await self._told(tx, consequences)
 
     async def cancel(self, targets: Targets, *, tx: Any = None) -> None:
-        """End sequences where they are, all or none; who runs their jobs is told to stop."""
+        """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
         consequences = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
         await self._told(tx, consequences)
@@ -306,9 +331,8 @@ class Client:
     async def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
     ) -> builtins.list[str]:
-        """Delete root sequences with everything that was started by them; the ids of the jobs that
-        are gone. Raises SequencesNeeded while others depend on them, unless with `cascade` those
-        are deleted too."""
+        """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
+        Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
         gone, consequences = await self._run(
             tx, changes.delete_sequences, self._store, ids, cascade
@@ -335,31 +359,22 @@ class Client:
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
     ) -> AbstractAsyncContextManager[Completion[Any]]:
-        """Lock the current job of a sequence, to complete it without a worker:
-        `async with client.complete_sequence(id, approve) as completion`.
+        """Open the current job of a sequence, to complete it without a worker:
+        `async with client.complete_sequence(id, approve) as completion`. See Completion for its
+        lock and its commit.
 
-        Commits when the block is left, or with the caller's transaction. Raises WrongState if the
-        sequence has ended, InvalidRequest if its current job is not of the `type` given.
+        Raises WrongState if the sequence has ended, InvalidRequest if its current job is not of
+        the `type` given.
         """
-        return self._complete_sequence(target_id(sequence), type, tx)
-
-    @asynccontextmanager
-    async def _complete_sequence(
-        self, sequence_id: str, type: AnyType | None, tx: Any
-    ) -> AsyncGenerator[Completion[Any]]:
-        if tx is None:
-            async with self._store.begin() as own:
-                completion = await self._open(own, sequence_id, type)
-                yield completion
-        else:
-            completion = await self._open(tx, sequence_id, type)
-            yield completion
-        await self._told(tx, completion.consequences)
-
-    async def _open(self, tx: Any, sequence_id: str, type: AnyType | None) -> Completion[Any]:
-        name = None if type is None else type.name
-        job = await self._store.run_in(tx, changes.open_job, self._store, sequence_id, name)
-        return Completion(self._store, tx, self._clock, partial(self._outputs.encode, type), job)
+        return Completion.open(
+            self._store,
+            self._teller,
+            self._clock,
+            partial(self._outputs.encode, type),
+            sequence_id=target_id(sequence),
+            type=None if type is None else type.name,
+            tx=tx,
+        )
 
     async def _run(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs

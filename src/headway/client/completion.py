@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
@@ -27,7 +27,7 @@ Encode = Callable[[str, Any], str | None]
 class Completion(Generic[R]):
     """The current job of a sequence, locked until the transaction ends.
 
-    Complete it, continue it, one step after another, or only look.
+    Complete it, continue its sequence with one or more jobs, or only read `job`.
     """
 
     def __init__(self, store: Store, tx: Any, clock: Clock, encode: Encode, job: JobRecord) -> None:
@@ -36,15 +36,41 @@ class Completion(Generic[R]):
         self._clock = clock
         self._encode = encode
         self.job = job
-        """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        """The sequence's current job; after `continue_with`, the next one."""
+        self._consequences = Consequences()
         self._ended = False
 
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        store: Store,
+        teller: Teller,
+        clock: Clock,
+        encode: Encode,
+        *,
+        sequence_id: str,
+        type: str | None,
+        tx: Any,
+    ) -> AsyncGenerator[Completion[Any]]:
+        if tx is None:
+            async with store.begin() as own:
+                job = await store.run_in(own, changes.open_job, store, sequence_id, type)
+                completion = cls(store, own, clock, encode, job)
+                yield completion
+            await teller.tell(completion._consequences)
+        else:
+            job = await store.run_in(tx, changes.open_job, store, sequence_id, type)
+            completion = cls(store, tx, clock, encode, job)
+            yield completion
+            await teller.tell_with(tx, completion._consequences)
+
     async def complete(self, output: R) -> None:
-        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        """End the sequence with this output. A worker that runs the job is told to stop, and its
+        own output is refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
-        self.consequences.absorb(
+        self._consequences.absorb(
             await self._store.run_in(
                 self._tx, changes.complete_job, self._store, self.job, text, self._clock.now()
             )
@@ -52,7 +78,7 @@ class Completion(Generic[R]):
         self._ended = True
 
     async def continue_with(self, step: Step[R]) -> None:
-        """Complete the job and let its sequence go on with another one."""
+        """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
         self.job, consequences = await self._store.run_in(
             self._tx,
@@ -62,42 +88,47 @@ class Completion(Generic[R]):
             plan_successor(step, self.job),
             self._clock.now(),
         )
-        self.consequences.absorb(consequences)
+        self._consequences.absorb(consequences)
 
 
-class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generic[R]):
-    """The same without an event loop. In the caller's transaction the job stays locked; without
-    one, every step is a transaction of its own, refused if the sequence has moved meanwhile."""
+class SyncCompletion(Generic[R]):
+    """The same without an event loop, and without a transaction of its own.
+
+    In the caller's transaction the job stays locked until that ends. Without one, each step is a
+    transaction, and refused if the sequence has moved since the last one.
+    """
 
     def __init__(
         self,
         store: Store,
-        tx: Any,
+        teller: Teller,
         clock: Clock,
         encode: Encode,
-        teller: Teller,
+        *,
         sequence_id: str,
         type: str | None,
+        tx: Any,
     ) -> None:
         self._store = store
-        self._tx = tx
+        self._teller = teller
         self._clock = clock
         self._encode = encode
-        self._teller = teller
-        self._ended = False
+        self._tx = tx
         self.job = self._run(changes.open_job, store, sequence_id, type)
-        """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        """The sequence's current job; after `continue_with`, the next one."""
+        self._consequences = Consequences()
+        self._ended = False
 
     def complete(self, output: R) -> None:
-        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        """End the sequence with this output. A worker that runs the job is told to stop, and its
+        own output is refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
         self._tell(self._run(_complete_again, self._store, self.job, text, self._clock))
         self._ended = True
 
     def continue_with(self, step: Step[R]) -> None:
-        """Complete the job and let its sequence go on with another one."""
+        """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
         succession = plan_successor(step, self.job)
         self.job, consequences = self._run(
@@ -114,7 +145,7 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         if self._tx is None:
             self._teller.tell_soon(consequences)
         else:
-            self.consequences.absorb(consequences)
+            self._consequences.absorb(consequences)
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +157,7 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         traceback: TracebackType | None,
     ) -> None:
         if self._tx is not None and kind is None:
-            self._teller.tell_with_sync(self._tx, self.consequences)
+            self._teller.tell_with_sync(self._tx, self._consequences)
 
 
 def _complete_again(
@@ -144,6 +175,7 @@ def _continue_again(
 
 
 def _reopen(store: Operations, job: JobRecord) -> Operation[JobRecord]:
+    """Lock the job again; refused if its sequence has a new current job."""
     locked = yield from changes.open_job(store, job.sequence_id, None)
     if locked.id != job.id:
         raise InvalidRequest(

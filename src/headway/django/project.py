@@ -16,8 +16,9 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 
 from headway.after_commit.effects import Consequences
-from headway.app import Headway, Opening, SyncClient
-from headway.client.completion import BlockingCompletion
+from headway.app import Headway
+from headway.client.completion import SyncCompletion
+from headway.client.sync_headway import SyncHeadway
 from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
 from headway.django.tasks_framework import queue_names
@@ -29,6 +30,7 @@ from headway.notifiers.urls import notifier_from_url
 from headway.ports.notifications import News
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
+from headway.runtime.shared_resource import SharedResource
 
 _log = logging.getLogger("headway")
 _OPTIONS: dict[str, Any] = {
@@ -104,7 +106,7 @@ class DjangoHeadway(Headway):
     def worked_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().worked_queues(), *queue_names())))
 
-    def _make_sync(self) -> SyncClient:
+    def _make_sync(self) -> SyncHeadway:
         if self._named_notifier and self.notifier.reach <= Reach.PROCESS:
             notifier = self.notifier
         elif self._named_notifier:
@@ -114,11 +116,18 @@ class DjangoHeadway(Headway):
         return DjangoClient(self, self._client_store, notifier)
 
 
-class DjangoClient(SyncClient):
+class DjangoClient(SyncHeadway):
     """The verbs without `await`, on Django's connection."""
 
     def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
-        super().__init__(app, store, notifier, Opening(store), Opening(notifier))
+        super().__init__(
+            SharedResource(store),
+            SharedResource(notifier),
+            registry=app.registry,
+            observers=app.observers,
+            codec=app.codec,
+            clock=app.clock,
+        )
         self._using = app.using
         self._needs_loop = not isinstance(notifier, _OnConnection)
 
@@ -132,7 +141,7 @@ class DjangoClient(SyncClient):
         type: AnyType | None = None,
         *,
         tx: Any = None,
-    ) -> BlockingCompletion[Any]:
+    ) -> SyncCompletion[Any]:
         tx = self._open_transaction() if tx is None else tx
         if type is None:
             return super().complete_sequence(sequence, tx=tx)

@@ -8,14 +8,14 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from headway.domain.failure import Failure, encode_failure, fingerprint
+from headway.domain.failure import encode_failure, fingerprint
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.retry import Backoff, RetryPolicy
 from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
 from headway.domain.times import check_seconds
 from headway.domain.views import JobAction, ShownState
-from headway.errors import Unrecoverable
+from headway.errors import Failure, Unrecoverable
 
 ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
     JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),

@@ -39,9 +39,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 from headway.domain.events import Event
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, NewJob
-from headway.errors import InvalidOption
+from headway.errors import Failure, InvalidOption
 from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting
 from headway.observers.rate_limit import Budget
 from headway.observers.trace_context import Carried, decode_carried, encode_carried

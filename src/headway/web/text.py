@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 from markupsafe import Markup
 
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.views import Counted, ShownState
+from headway.errors import Failure
 
 LONGEST_TEXT = 20_000
 """Characters of one value that a page holds; the API gives all of them."""

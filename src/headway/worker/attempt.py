@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
+from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.ports.tracing import AttemptTrace
 from headway.worker.slots import Lane

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
 from headway.after_commit.report import Known, Reporter
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import (
@@ -26,6 +26,7 @@ from headway.domain.settlement import (
     Settled,
     Settlement,
 )
+from headway.errors import Failure
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.runtime.backoff import Trouble, is_refusal, is_transient

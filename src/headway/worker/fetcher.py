@@ -16,13 +16,12 @@ from random import random
 import msgspec
 
 from headway.after_commit.observers import Observers
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Release
-from headway.errors import InvalidPayload, StoreClosed
+from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
 from headway.ports.clock import Clock

@@ -19,11 +19,10 @@ from typing import Any
 
 from headway.after_commit.observers import Observers
 from headway.after_commit.report import Reporter, onward
-from headway.domain.failure import Failure
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
-from headway.errors import InvalidPayload, UnknownJobType
+from headway.errors import Failure, InvalidPayload, UnknownJobType
 from headway.jobs.handler import Handler, Mode
 from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
 from headway.jobs.plan import Succession, plan_successor

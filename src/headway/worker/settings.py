@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypedDict
 
 import msgspec
 
@@ -205,3 +206,25 @@ class WorkerSettings:
             if kept is not None
         ]
         return rules
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The fields of WorkerSettings, for `app.worker(concurrency=10)`."""
+
+    queues: Sequence[str | WorkQueue] | Mapping[str, int | None]
+    concurrency: int
+    batch_size: int
+    lease_for: float
+    heartbeat_every: float | None
+    poll_every: float
+    poll_when_told: float | None
+    prefetch_for: float
+    grace: float
+    reap_every: float | None
+    maintain_every: float
+    forget_workers_after: float
+    forget_audit_after: float
+    retention: Retention
+    retention_by_type: Mapping[str, Retention]
+    retention_by_queue: Mapping[str, Retention]
+    worker_id: str

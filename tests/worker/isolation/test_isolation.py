@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from headway.domain.events import JobCompleted, JobDeadLettered, LeaseLost
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.domain.queries import JobFilter
+from headway.errors import Failure
 from tests.support.bench import Bench, eventually
 from tests.worker.isolation import jobs
 

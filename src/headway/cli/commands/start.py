@@ -21,7 +21,7 @@ from headway.cli.times import duration, moment
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
-from headway.errors import WaitError, WaitTimeout
+from headway.errors import ResultError, ResultTimeout
 
 LOOK_EVERY = 0.5
 """Seconds between looks at a job behind a server."""
@@ -114,9 +114,9 @@ async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
     if there.app is not None:
         try:
             await there.app.sequence(id).result(timeout=timeout)
-        except WaitTimeout:
+        except ResultTimeout:
             raise
-        except WaitError:
+        except ResultError:
             pass  # the job says how it ended
         return await there.app.current(id)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -127,5 +127,5 @@ async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
         if page.jobs[0].state.terminal:
             return page.jobs[0]
         if deadline is not None and time.monotonic() >= deadline:
-            raise WaitTimeout(id, timeout or 0, page.jobs[0].state)
+            raise ResultTimeout(id, timeout or 0, page.jobs[0].state)
         await asyncio.sleep(LOOK_EVERY)

@@ -21,9 +21,8 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from headway.domain.failure import Failure
 from headway.domain.lifecycle import is_recoverable
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler, isolated
 from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
 from headway.jobs.plan import plan_successor

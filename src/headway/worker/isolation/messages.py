@@ -11,10 +11,10 @@ from typing import Any, TypeGuard
 import msgspec
 
 from headway.domain.dedup import Dedup
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
 from headway.domain.request import Options, Request, SequenceReference, Step
 from headway.domain.schedule import After, At
+from headway.errors import Failure
 
 length = struct.Struct("!I")
 """What goes before each message."""

@@ -22,8 +22,8 @@ from multiprocessing import spawn
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from headway.domain.failure import Failure
 from headway.domain.request import Continuation
+from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
 from headway.worker.attempt import Execution

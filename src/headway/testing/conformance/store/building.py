@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
@@ -28,6 +28,7 @@ from headway.domain.settlement import (
     Settled,
     Settlement,
 )
+from headway.errors import Failure
 from headway.ports.store import Inserted, Store
 
 T0 = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

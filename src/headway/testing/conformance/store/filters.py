@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.job import JobState
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
 from headway.domain.schedule import After
 from headway.domain.settlement import Fail
 from headway.domain.views import Counted
+from headway.errors import Failure
 from headway.ports.store import Store
 from headway.testing.conformance.store.building import (
     T0,

@@ -18,11 +18,11 @@ from headway import (
     InvalidRequest,
     JobNotFound,
     JobState,
-    SequenceFailed,
+    ResultFailed,
+    ResultTimeout,
     SequencesNeeded,
     StoreClosed,
     SyncClient,
-    WaitTimeout,
     WrongState,
 )
 from headway.domain.events import JobCreated, SequenceCreated
@@ -98,7 +98,7 @@ def test_blockers_and_many(shop: Shop, client: SyncClient):
 
 def test_waiting(shop: Shop, client: SyncClient):
     sequence = client.start(shop.charge.request(1))
-    with pytest.raises(WaitTimeout):
+    with pytest.raises(ResultTimeout):
         sequence.result(timeout=0.02)
     with pytest.raises(JobNotFound):
         client.sequence(new_id()).result()
@@ -113,7 +113,7 @@ def test_retrying_and_cancelling(shop: Shop, client: SyncClient):
     (job,) = claim(client)
     failure = encode_failure(Failure("ValueError", "no"))
     client._store.run_sync(client._store.settle, [Fail(job.id, job.lease.token, failure)])
-    with pytest.raises(SequenceFailed, match="ValueError: no"):
+    with pytest.raises(ResultFailed, match="ValueError: no"):
         sequence.result()
     client.retry(sequence, input={"order_id": 3})
     assert sequence.get().input == '{"order_id":3}'

@@ -1,4 +1,5 @@
-"""The client without an event loop: the same verbs, for Flask, Django and scripts."""
+# Made from client.py by scripts/make_sync.py: change that, then run `make sync`.
+"""The client without an event loop, for Flask, Django and scripts."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from uuid import UUID
 from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.client import changes
-from headway.client.completion import BlockingCompletion
+from headway.client.completion import SyncCompletion
+from headway.client.handle import Decode, Handle, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result_sync
-from headway.client.sequence import BlockingSequence, decoder_of
 from headway.client.targets import (
     AnyType,
     Target,
@@ -36,6 +37,7 @@ from headway.domain.request import (
     B5,
     B6,
     R,
+    R_co,
     Request,
     S,
     SequenceReference,
@@ -60,9 +62,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class BlockingClient:
-    """Safe to use from any thread. Where a verb takes `tx`, what it does happens in the
-    caller's transaction: rolled back means that it never happened."""
+class SyncSequence(Handle[R_co]):
+    """The handle of a sequence: its id, and its result."""
+
+    __slots__ = ("_client",)
+
+    def __init__(
+        self, client: SyncClient, id: str, decode: Decode | None, *, deduplicated: bool = False
+    ) -> None:
+        super().__init__(id, decode, deduplicated)
+        self._client = client
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
+        return self._client.wait(self, timeout=timeout)
+
+    def get(self) -> JobRecord:
+        """Its current job, whose state is the sequence's."""
+        return self._client.current(self)
+
+
+class SyncClient:
+    """Safe to use from any number of threads. A verb with a `tx` works in the caller's transaction:
+    after a rollback it has done nothing."""
 
     def __init__(
         self,
@@ -76,7 +99,6 @@ class BlockingClient:
         poll_every: float = POLL_EVERY,
     ) -> None:
         self._store = store
-        self._notifier = notifier
         self._registry = registry
         self._observers = observers
         self._clock = clock
@@ -89,9 +111,7 @@ class BlockingClient:
         return self._registry.type(type).request(**arguments)
 
     @overload
-    def start(
-        self, request: Request[R], **options: Unpack[StartOptions]
-    ) -> BlockingSequence[R]: ...
+    def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -99,7 +119,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -107,7 +127,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -115,7 +135,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -123,7 +143,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -131,7 +151,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -139,7 +159,7 @@ class BlockingClient:
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     @overload
     def start(
         self,
@@ -147,11 +167,11 @@ class BlockingClient:
         *,
         blockers: list[Source[S]],
         **options: Unpack[StartOptions],
-    ) -> BlockingSequence[R]: ...
+    ) -> SyncSequence[R]: ...
     def start(self, request: Any, *, blockers: Any = None, **options: Any) -> Any:
-        """Store a job, with its blockers, that begins a sequence; its handle.
+        """Start a sequence with its first job and that job's blockers; the handle of the sequence.
 
-        Everything is checked before anything is written: raises InvalidRequest or one of its kind.
+        Everything is checked before anything is written: raises InvalidRequest or a subclass.
         """
         check_startable(request)
         tx = options.pop("tx", None)
@@ -163,14 +183,14 @@ class BlockingClient:
 
     def start_many(
         self, requests: Iterable[Request[R]], *, tx: Any = None
-    ) -> builtins.list[BlockingSequence[R]]:
-        """Start many at once, all or none; `request.using(...)` gives each its own options."""
+    ) -> builtins.list[SyncSequence[R]]:
+        """Start many sequences, all or none; `request.using(...)` sets the options of one."""
         asked = tuple(requests)
         return self._store_plan(plan_start(asked), asked, tx) if asked else []
 
     def _store_plan(
         self, plan: Plan, requests: tuple[Request[R], ...], tx: Any
-    ) -> builtins.list[BlockingSequence[R]]:
+    ) -> builtins.list[SyncSequence[R]]:
         starting = self._observers.start(plan.jobs)
         if starting is not None:
             plan.carry(starting.trace)
@@ -184,7 +204,7 @@ class BlockingClient:
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
         self._told(tx, consequences)
         return [
-            BlockingSequence(
+            SyncSequence(
                 self,
                 stored[place].id,
                 request.decode,
@@ -194,19 +214,17 @@ class BlockingClient:
         ]
 
     @overload
-    def sequence(self, id: Target) -> BlockingSequence[Any]: ...
+    def sequence(self, id: Target) -> SyncSequence[Any]: ...
     @overload
-    def sequence(
-        self, id: Target, type: StepType[..., R, *tuple[Any, ...]]
-    ) -> BlockingSequence[R]: ...
-    def sequence(self, id: Target, type: AnyType | None = None) -> BlockingSequence[Any]:
+    def sequence(self, id: Target, type: StepType[..., R, *tuple[Any, ...]]) -> SyncSequence[R]: ...
+    def sequence(self, id: Target, type: AnyType | None = None) -> SyncSequence[Any]:
         """The handle of a sequence that was started elsewhere; nothing is looked up."""
         decode = None if type is None else type.definition.decode_result
-        return BlockingSequence(self, sequence_of(id), decode)
+        return SyncSequence(self, sequence_of(id), decode)
 
     def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
-        """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled, and JobNotFound."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
         result: R = wait_for_result_sync(
             self._store,
             sequence.id,
@@ -226,9 +244,9 @@ class BlockingClient:
         return job
 
     def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
-        """What the current job of a sequence waits for, or waited for: the current jobs of its
-        blockers, in order, as far as they are kept. One that is `failed` or `cancelled` keeps it
-        blocked until it is retried; its `failure` says why."""
+        """The current jobs of the blockers of a sequence's current job, in order; pruned ones are
+        left out. A blocker that is `failed` or `cancelled` keeps the job blocked until the blocker
+        is retried; the blocker's `failure` says why."""
         return self._run(tx, changes.blockers_of, self._store, target_id(sequence))
 
     def list(
@@ -251,12 +269,12 @@ class BlockingClient:
         return self._store.run_sync(self._store.attempts, target_id(id))
 
     def progress(self, id: Target) -> Progress | None:
-        """How far a job last said it was; None if it never did."""
+        """The last progress that a job reported; None if it reported none."""
         (found,) = self._store.run_sync(self._store.progress, [target_id(id)])
         return found
 
     def counts(self) -> builtins.list[JobCount]:
-        """How many jobs there are, by queue, type and state; exact, so it looks at them all."""
+        """Numbers of jobs by queue, type and state; exact, so the store counts every job."""
         return self._store.run_sync(self._store.counts)
 
     def queues(self) -> builtins.list[QueueRecord]:
@@ -266,12 +284,12 @@ class BlockingClient:
         return self._store.run_sync(self._store.workers)
 
     def pause(self, queue: str) -> None:
-        """Let no more jobs of this queue be claimed; those that run go on."""
+        """Stop workers from claiming jobs of this queue; running jobs go on."""
         name = check_name("queue", queue)
         self._store.run_sync(self._store.pause, name, True, now=self._clock.now())
 
     def resume(self, queue: str) -> None:
-        """Undo `pause`, and wake workers for what waits in the queue."""
+        """Undo `pause`, and wake workers for the jobs that are due in the queue."""
         name = check_name("queue", queue)
         now = self._clock.now()
         self._told(None, self._run(None, changes.resume, self._store, name, now))
@@ -283,16 +301,16 @@ class BlockingClient:
         input: Step[Any, *tuple[Any, ...]] | Mapping[str, Any] | None = None,
         tx: Any = None,
     ) -> None:
-        """Make failed or cancelled sequences go on where they stopped, all or none: their current
-        jobs are due now, with all attempts before them, and with another `input` if one is given
-        (a request of the same type, or arguments by name)."""
+        """Retry the current jobs of failed or cancelled sequences, all or none: they are due now,
+        with their full number of attempts. `input` replaces their input: a request of the same
+        type, or arguments by name."""
         edit = None if input is None else partial(self._outputs.edited_input, input)
         ids = target_ids(targets)
         consequences = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
         self._told(tx, consequences)
 
     def cancel(self, targets: Targets, *, tx: Any = None) -> None:
-        """End sequences where they are, all or none; who runs their jobs is told to stop."""
+        """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
         consequences = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
         self._told(tx, consequences)
@@ -306,9 +324,8 @@ class BlockingClient:
     def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
     ) -> builtins.list[str]:
-        """Delete root sequences with everything that was started by them; the ids of the jobs that
-        are gone. Raises SequencesNeeded while others depend on them, unless with `cascade` those
-        are deleted too."""
+        """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
+        Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
         gone, consequences = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
         self._told(tx, consequences)
@@ -317,7 +334,7 @@ class BlockingClient:
     @overload
     def complete_sequence(
         self, sequence: SequenceReference[R], *, tx: Any = None
-    ) -> BlockingCompletion[R]: ...
+    ) -> SyncCompletion[R]: ...
     @overload
     def complete_sequence(
         self,
@@ -325,27 +342,29 @@ class BlockingClient:
         type: StepType[..., R, *tuple[Any, ...]],
         *,
         tx: Any = None,
-    ) -> BlockingCompletion[R]: ...
+    ) -> SyncCompletion[R]: ...
     @overload
     def complete_sequence(
         self, sequence: JobRecord | UUID | str, *, tx: Any = None
-    ) -> BlockingCompletion[Any]: ...
+    ) -> SyncCompletion[Any]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
-    ) -> BlockingCompletion[Any]:
-        """Take the current job of a sequence, to complete it without a worker; see Completion.
+    ) -> SyncCompletion[Any]:
+        """Open the current job of a sequence, to complete it without a worker:
+        `with client.complete_sequence(id, approve) as completion`. See SyncCompletion for its
+        lock and its commit.
 
-        In the caller's transaction the job stays locked until that ends. Raises WrongState if the
-        sequence has ended, InvalidRequest if its current job is not of the `type` given.
+        Raises WrongState if the sequence has ended, InvalidRequest if its current job is not of
+        the `type` given.
         """
-        return BlockingCompletion(
+        return SyncCompletion(
             self._store,
-            tx,
+            self._teller,
             self._clock,
             partial(self._outputs.encode, type),
-            self._teller,
-            target_id(sequence),
-            None if type is None else type.name,
+            sequence_id=target_id(sequence),
+            type=None if type is None else type.name,
+            tx=tx,
         )
 
     def _run(
