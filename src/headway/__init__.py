@@ -5,12 +5,11 @@ from headway.client.client import Client
 from headway.client.completion import BlockingCompletion, Completion
 from headway.client.sequence import BlockingSequence, Sequence
 from headway.client.sync import BlockingClient
-from headway.domain.dedup import Dedup
 from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
-from headway.domain.request import Continuation, Request, SequenceReference, Step
+from headway.domain.request import Continuation, Dedup, Request, SequenceReference, Step
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.domain.schedule import After, At
 from headway.errors import (

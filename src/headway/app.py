@@ -19,8 +19,8 @@ from headway.admin.questions import Insights
 from headway.after_commit.observers import Observers
 from headway.client.client import Client
 from headway.client.sync import BlockingClient
-from headway.domain.names import check_parameters
 from headway.domain.request import Bs
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import Implementation, JobDecorator, StepDecorator

@@ -16,9 +16,8 @@ from psycopg.conninfo import make_conninfo
 from headway import After, Headway, InvalidOption, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Mover
-from headway.domain.transfer import Departure
 from headway.notifiers.local import LocalNotifier
-from headway.ports.transfer import MovingStore
+from headway.ports.transfer import Departure, MovingStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore

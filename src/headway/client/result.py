@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.errors import (
     JobNotFound,
     SequenceCancelled,

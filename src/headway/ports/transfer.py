@@ -11,14 +11,34 @@ luggage would be taken for one that never left. A batch that was called off stay
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headway.domain.job import JobState
-from headway.domain.transfer import Departure, PackedJob
+import msgspec
+
+from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+
+
+class PackedJob(msgspec.Struct, frozen=True):
+    """All that a store keeps of a job that is not running."""
+
+    job: JobRecord
+    waiting: int
+    """How many of its blockers are not complete."""
+    attempts: tuple[AttemptRecord, ...]
+
+
+class Departure(enum.StrEnum):
+    """What became of a batch at the store it was to leave. Whatever is written first stays."""
+
+    LEFT = "left"
+    """Its jobs are gone from there: they live where the batch was packed for."""
+    CALLED_OFF = "called_off"
+    """Its jobs have never left, and never will in this batch."""
 
 
 class MovingStore(Store, Protocol):

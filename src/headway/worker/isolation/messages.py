@@ -10,10 +10,9 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from headway.domain.dedup import Dedup
 from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
-from headway.domain.request import Options, Request, SequenceReference, Step
+from headway.domain.request import Dedup, Options, Request, SequenceReference, Step
 from headway.domain.schedule import After, At
 
 length = struct.Struct("!I")
