@@ -4,11 +4,10 @@ from headway.app import Headway
 from headway.client.client import Client, Sequence
 from headway.client.completion import Completion, SyncCompletion
 from headway.client.sync_client import SyncClient, SyncSequence
-from headway.domain.dedup import Dedup
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
-from headway.domain.request import Continuation, Request, SequenceReference, Step
+from headway.domain.request import Continuation, Dedup, Request, SequenceReference, Step
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.domain.schedule import After, At
 from headway.errors import (

@@ -16,10 +16,9 @@ from psycopg.conninfo import make_conninfo
 from headway import After, Headway, InvalidOption, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Mover
-from headway.domain.transfer import BatchOutcome
 from headway.notifiers.local import LocalNotifier
 from headway.ports.store import Store
-from headway.ports.transfer import Transfer
+from headway.ports.transfer import BatchOutcome, Transfer
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore

@@ -12,7 +12,7 @@ import pytest
 from headway import After, At, Backoff, Dedup, Fixed, Headway, Job
 from headway.domain.events import AttemptFailed
 from headway.domain.request import Options
-from headway.domain.times import LATEST, LONGEST
+from headway.domain.validation import LATEST, LONGEST
 from headway.errors import InvalidOption
 from headway.worker.settings import Retention, WorkerSettings
 from tests.support.bench import Bench

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from headway.domain.filters import MAX_FILTER
-from headway.domain.names import MAX_NAME
+from headway.domain.validation import MAX_NAME
 from headway.web.openapi import describe
 from tests.web.shop import Shop
 

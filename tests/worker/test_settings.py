@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.domain.job import JobState
-from headway.domain.names import check_name
+from headway.domain.validation import check_name
 from headway.errors import InvalidName, InvalidOption
 from headway.worker.settings import Retention, WorkerSettings, WorkQueue, new_worker_id
 

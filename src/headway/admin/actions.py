@@ -13,17 +13,15 @@ import msgspec
 from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.client import changes
-from headway.domain.dedup import Dedup
 from headway.domain.events import JobsDeleted
 from headway.domain.filters import render_filter
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import ALLOWED
-from headway.domain.names import check_id, check_name
 from headway.domain.queries import MAX_PAGE, JobFilter
-from headway.domain.request import Request
+from headway.domain.request import Dedup, Request
 from headway.domain.schedule import After, At
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_id, check_name, check_seconds
 from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.jobs.ids import new_id

@@ -27,7 +27,6 @@ from headway.admin.statistics import (
     unsure,
 )
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import (
     MAX_COUNTED,
     MAX_GRAPH,
@@ -38,6 +37,7 @@ from headway.domain.queries import (
     Tally,
     WorkerRecord,
 )
+from headway.domain.validation import check_id
 from headway.domain.views import (
     AuditPage,
     Checked,

@@ -16,13 +16,12 @@ from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
-from headway.domain.transfer import BatchOutcome, MovedJob
 from headway.errors import ConfigurationError, InvalidOption
 from headway.jobs.ids import new_id
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.ports.transfer import Transfer
+from headway.ports.transfer import BatchOutcome, MovedJob, Transfer
 
 LIVE = (JobState.PENDING, JobState.BLOCKED, JobState.FAILED)
 """What is moved; running jobs are awaited."""

@@ -15,8 +15,8 @@ import msgspec
 
 from headway.cli.errors import Exit, Failed
 from headway.domain.filters import render_filter
-from headway.domain.names import check_id
 from headway.domain.queries import JobFilter, Page
+from headway.domain.validation import check_id
 from headway.domain.views import (
     AuditPage,
     Batch,

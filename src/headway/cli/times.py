@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from headway.domain.times import EARLIEST, LATEST, check_moment, check_seconds
+from headway.domain.validation import EARLIEST, LATEST, check_moment, check_seconds
 from headway.errors import InvalidOption
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}

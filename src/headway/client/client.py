@@ -30,7 +30,6 @@ from headway.client.targets import (
 )
 from headway.domain.events import StoreFailed
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.names import check_name
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
     B1,
@@ -48,6 +47,7 @@ from headway.domain.request import (
     StartOptions,
     Step,
 )
+from headway.domain.validation import check_name
 from headway.domain.views import Progress
 from headway.errors import StoreError
 from headway.jobs.job_type import StepType

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.errors import (
     Failure,
     JobNotFound,

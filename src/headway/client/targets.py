@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
+from headway.domain.validation import check_id
 from headway.errors import InvalidOption
 from headway.jobs.job_type import StepType
 

@@ -30,8 +30,8 @@ import msgspec
 
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
+from headway.domain.validation import check_id
 from headway.errors import InvalidName, InvalidOption
 
 MAX_FILTER = 4_000

@@ -13,7 +13,7 @@ from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.retry import Backoff, RetryPolicy
 from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.domain.views import JobAction, ShownState
 from headway.errors import Failure, Unrecoverable
 

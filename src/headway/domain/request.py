@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 from uuid import UUID
 
 import msgspec
 
-from headway.domain.dedup import Dedup
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
-from headway.domain.names import check_id, check_name
 from headway.domain.schedule import NOW, After, At
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_id, check_key, check_name, check_seconds
 from headway.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -37,6 +46,31 @@ B5 = TypeVar("B5")
 B6 = TypeVar("B6")
 
 MAX_PRIORITY = 32_767
+
+
+class Dedup(msgspec.Struct, frozen=True):
+    """Start nothing if a sequence of the same job type with this key exists; hand out that one.
+
+    `incomplete` looks only at sequences that have not ended yet, `any` at all that are kept.
+    With a `window`, sequences created longer ago do not count. `but_not` names a sequence that
+    does not count either: a job passes its own to schedule its successor under its own key.
+    """
+
+    key: str
+    scope: Literal["incomplete", "any"] = "incomplete"
+    window: timedelta | None = None
+    but_not: str | None = None
+
+    def __post_init__(self) -> None:
+        check_key("deduplication key", self.key)
+        if self.scope not in ("incomplete", "any"):
+            raise InvalidOption(
+                f"a deduplication scope is 'incomplete' or 'any', not {self.scope!r}"
+            )
+        if self.window is not None:
+            if not isinstance(self.window, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+                raise InvalidOption("a deduplication window must be a timedelta")
+            check_seconds("a deduplication window", self.window)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -261,3 +261,14 @@ class Checked(msgspec.Struct, frozen=True):
     examined: int
     misfits: list[Misfit]
     cursor: str | None
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of a worker, for whatever supervises its process."""
+
+    live: bool
+    """False: the worker is stuck, and only a restart helps."""
+    ready: bool
+    """The worker claims jobs and can store their results."""
+    problems: tuple[str, ...] = ()
+    """Why the worker is not live or not ready, in sentences."""

@@ -24,7 +24,7 @@ from pymongo.synchronous.client_session import ClientSession
 from pymongo.synchronous.database import Database
 from pymongo.uri_parser import parse_uri
 
-from headway.domain.names import check_parameters
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 
 Document = dict[str, Any]

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
 
-from headway.domain.names import check_parameters
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError, StoreRefused, StoreUnreachable
 
 _STRANGE = re.compile(r'invalid (?:URI query parameter:|connection option) "([^"]+)"')

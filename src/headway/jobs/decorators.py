@@ -13,8 +13,8 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
-from headway.domain.names import check_name
 from headway.domain.request import Bs, Continuation
+from headway.domain.validation import check_name
 from headway.errors import ConfigurationError
 from headway.jobs.arguments import NamedArguments
 from headway.jobs.handler import Handler, Mode

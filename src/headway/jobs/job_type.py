@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from headway.domain.names import check_name
 from headway.domain.request import (
     Bs,
     JobOptions,
@@ -18,7 +17,7 @@ from headway.domain.request import (
     changed_options,
 )
 from headway.domain.retry import Backoff, RetryPolicy
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_name, check_seconds
 from headway.errors import ConfigurationError
 from headway.jobs.arguments import Arguments, NamedArguments, OneArgument
 from headway.jobs.codec import JsonCodec

@@ -11,8 +11,8 @@ from uuid import UUID
 from msgspec import structs
 
 from headway.domain.job import ClaimedJob, JobRecord, NewJob
-from headway.domain.names import check_id
 from headway.domain.request import Request, SequenceReference, Step
+from headway.domain.validation import check_id
 from headway.errors import InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
 from headway.ports.attempt import current_attempt

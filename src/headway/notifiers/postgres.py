@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, Notify, OperationalError, sql
 from psycopg.rows import TupleRow
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, describe, is_pooled
 from headway.drivers.postgres_parameters import array_literal
 from headway.errors import ConfigurationError

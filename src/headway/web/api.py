@@ -41,9 +41,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.filters import MAX_FILTER, parse_filter
-from headway.domain.names import MAX_KEY, MAX_NAME, check_name
 from headway.domain.queries import MAX_COUNTED, MAX_GRAPH, MAX_MINUTES, MAX_PAGE, Page
 from headway.domain.request import MAX_PRIORITY
+from headway.domain.validation import MAX_KEY, MAX_NAME, check_name
 from headway.domain.views import (
     AuditPage,
     Batch,

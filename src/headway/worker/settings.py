@@ -15,9 +15,8 @@ from typing import TypedDict
 import msgspec
 
 from headway.domain.job import DEFAULT_QUEUE, JobState
-from headway.domain.names import check_name
 from headway.domain.orders import PruneRule
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_name, check_seconds
 from headway.errors import InvalidOption
 
 MAX_BATCH = 500

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from headway.domain.dedup import Dedup
-from headway.domain.request import Continuation, SequenceReference
+from headway.domain.request import Continuation, Dedup, SequenceReference
 from headway.domain.schedule import After, At
 from headway.errors import Unrecoverable
 from headway.jobs.codec import JsonCodec

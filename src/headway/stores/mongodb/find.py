@@ -16,8 +16,8 @@ from msgspec import structs
 
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page
+from headway.domain.validation import check_id
 from headway.domain.views import Counted
 from headway.drivers.mongodb import Document
 from headway.errors import InvalidName, InvalidOption

@@ -16,7 +16,7 @@ from pymongo.errors import ConfigurationError as PyMongoConfigurationError
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.drivers.mongodb import (
     Document,
     Tries,

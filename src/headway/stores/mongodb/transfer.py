@@ -8,10 +8,10 @@ from datetime import datetime
 import msgspec
 
 from headway.domain.job import AttemptRecord, JobState
-from headway.domain.transfer import BatchOutcome, MovedJob
 from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
+from headway.ports.transfer import BatchOutcome, Departure, MovedJob, PackedJob
 from headway.stores.mongodb.audit import Notebook
 from headway.stores.mongodb.documents import (
     in_parts,

@@ -13,7 +13,7 @@ from psycopg.errors import QueryCanceled
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
 from headway.errors import (
     DataRefused,

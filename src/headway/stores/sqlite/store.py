@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.errors import (
     ConfigurationError,
     DataRefused,

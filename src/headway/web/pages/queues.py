@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.names import check_name
+from headway.domain.validation import check_name
 from headway.web.context import desk_of
 from headway.web.templating import page, read_own_form, redirect
 

@@ -10,9 +10,8 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from headway.domain.dedup import Dedup
 from headway.domain.job import ClaimedJob
-from headway.domain.request import Options, Request, SequenceReference, Step
+from headway.domain.request import Dedup, Options, Request, SequenceReference, Step
 from headway.domain.schedule import After, At
 from headway.errors import Failure
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from headway.app import Headway
-from headway.domain.dedup import Dedup
 from headway.domain.job import JobState
+from headway.domain.request import Dedup
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
 from headway.errors import ConfigurationError

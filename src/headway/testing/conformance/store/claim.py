@@ -6,7 +6,7 @@ from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Lease, Verdict
 from headway.domain.orders import QueueShare
 from headway.domain.schedule import After, At
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.store.building import (

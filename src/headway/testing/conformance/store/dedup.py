@@ -6,7 +6,7 @@ import asyncio
 
 from headway.domain.job import JobState
 from headway.domain.settlement import Fail
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.store.building import (
     ERROR,

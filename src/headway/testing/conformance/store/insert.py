@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from headway.domain.job import JobRecord, JobState
 from headway.domain.schedule import After, At
-from headway.domain.times import EARLIEST, LATEST, LONGEST
+from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.store.building import (

@@ -7,7 +7,7 @@ from typing import Any
 from headway.domain.job import JobState
 from headway.domain.orders import PruneRule
 from headway.domain.settlement import Fail, Retry
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.store.building import (
     ERROR,

@@ -7,7 +7,7 @@ import msgspec
 from headway.domain.job import AttemptRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry, Settled
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.store.building import (
     ERROR,

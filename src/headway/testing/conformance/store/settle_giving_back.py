@@ -10,7 +10,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.schedule import After, At
 from headway.domain.settlement import Release, Reschedule, Retry
-from headway.domain.times import LATEST, LONGEST
+from headway.domain.validation import LATEST, LONGEST
 from headway.ports.store import Store
 from headway.testing.conformance.store.building import (
     ERROR,

@@ -1,17 +1,26 @@
-"""Which names are allowed: job types, queues, keys, workers, schemas, table prefixes, and the
-parameters of URLs."""
+"""Checks of values that users give: names, keys, ids, parameters of URLs, lengths of time, moments.
+
+A length of time or a moment is allowed if every store can keep it and add it to the present, and
+if every time zone can show it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from headway.errors import ConfigurationError, InvalidName
+from headway.errors import ConfigurationError, InvalidName, InvalidOption
 
 MAX_NAME = 200
 MAX_KEY = 500
+LONGEST: Final = 36_525 * 86_400.0
+"""Seconds in a hundred years."""
+EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-<>]*")
 _CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -21,7 +30,7 @@ _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 def check_name(kind: str, name: object) -> str:
     """Return `name` if it may name a job type, queue or worker; otherwise raise InvalidName."""
     if not isinstance(name, str):
-        raise InvalidName(f"a {kind} must be a string, not {type(name).__name__}")
+        raise InvalidName(f"a {kind} must be a string, not {_kind(name)}")
     if not name:
         raise InvalidName(f"a {kind} must not be empty")
     if len(name) > MAX_NAME:
@@ -37,7 +46,7 @@ def check_name(kind: str, name: object) -> str:
 def check_key(kind: str, key: object) -> str:
     """Return `key` if it may serve as a deduplication key: any text, without NUL or surrogates."""
     if not isinstance(key, str):
-        raise InvalidName(f"a {kind} must be a string, not {type(key).__name__}")
+        raise InvalidName(f"a {kind} must be a string, not {_kind(key)}")
     if not key:
         raise InvalidName(f"a {kind} must not be empty")
     if len(key) > MAX_KEY:
@@ -86,5 +95,35 @@ def check_id(id: object) -> str:
         raise InvalidName(f"an id must be a UUID; {id[:80]!r} is not one") from None
 
 
+def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
+    """`seconds` as a number, if so much time can pass; 0 only with `zero`."""
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise InvalidOption(f"{what} is a number of seconds, not {_kind(seconds)}")
+    if not (seconds >= 0 if zero else seconds > 0):
+        least = "0 seconds or more" if zero else "longer than 0 seconds"
+        raise InvalidOption(f"{what} must be {least}, not {seconds!r}")
+    if seconds > LONGEST:
+        years = 100 * (seconds / LONGEST)
+        raise InvalidOption(f"{what} must be 100 years or less, not {years:.6g} years")
+    return float(seconds)
+
+
+def check_moment(what: str, moment: object) -> datetime:
+    """`moment`, if it has a time zone and lies within the years that are allowed."""
+    if not isinstance(moment, datetime):
+        raise InvalidOption(f"{what} needs a datetime, not {_kind(moment)}")
+    if moment.utcoffset() is None:
+        raise InvalidOption(
+            f"{what} needs a datetime with a time zone; use datetime.now(UTC) or .astimezone()"
+        )
+    if not EARLIEST <= moment <= LATEST:
+        raise InvalidOption(
+            f"{what} needs a time between the years {EARLIEST.year} and {LATEST.year}, not {moment}"
+        )
+    return moment
+
+
 def _kind(value: object) -> str:
-    return type(value).__name__
+    return cast("type[Any]", type(value)).__name__
