@@ -16,7 +16,6 @@ from headway.after_commit.observers import Observers
 from headway.client.client import Client
 from headway.client.sync_headway import SyncHeadway
 from headway.domain.request import Bs
-from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import Implementation, JobDecorator, StepDecorator

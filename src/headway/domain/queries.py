@@ -9,7 +9,6 @@ from datetime import datetime
 import msgspec
 
 from headway.domain.job import JobRecord, JobState
-from headway.domain.validation import check_seconds
 from headway.errors import InvalidOption
 
 MAX_PAGE = 1_000

@@ -11,7 +11,7 @@ from headway.domain.job import AttemptRecord, JobState
 from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
-from headway.ports.transfer import BatchOutcome, Departure, MovedJob, PackedJob
+from headway.ports.transfer import BatchOutcome, MovedJob
 from headway.stores.mongodb.audit import Notebook
 from headway.stores.mongodb.documents import (
     in_parts,

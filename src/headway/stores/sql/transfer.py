@@ -11,7 +11,7 @@ import msgspec
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
-from headway.ports.transfer import BatchOutcome, Departure, MovedJob, PackedJob
+from headway.ports.transfer import BatchOutcome, MovedJob
 from headway.stores.sql.dialect import to_attempt, to_record
 from headway.stores.sql.manage import Managing
 
