@@ -7,7 +7,7 @@ import tempfile
 import time
 
 from headway.domain.job import ClaimedJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_token
 from headway.ports.store import Store

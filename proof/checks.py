@@ -13,7 +13,7 @@ import psycopg
 
 from headway import Headway, Job
 from headway.domain.job import NewJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Settled, Settlement
 from headway.errors import StoreError, StoreUnreachable
 from headway.jobs.ids import new_id, new_token

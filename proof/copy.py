@@ -120,8 +120,8 @@ def _balance(trial: Trial, here: Herd, there: Herd) -> None:
     trial.check(not twice, f"{len(twice)} jobs ran twice: {twice[:3]}")
     unrun = every.keys() - starts.keys()
     trial.check(not unrun, f"{len(unrun)} jobs completed without running: {list(unrun)[:3]}")
-    packed = there.place.ask("select count(*) from headway.luggage")[0][0]
-    trial.check(packed == 0, f"{packed} jobs were never unpacked")
+    staged = there.place.ask("select count(*) from headway.staged_job")[0][0]
+    trial.check(staged == 0, f"{staged} jobs are still on the stage")
     for each in (here, there):
         crashed = each.parent.crashes()
         trial.check(not crashed, f"{each.place.kind}: {crashed}")

@@ -22,7 +22,7 @@ PLACES = {
     "extend": settle,
     "_completions": settle,
     "_giving_back": settle,
-    "report": audit,
+    "save_progress": audit,
 }
 
 

@@ -20,7 +20,7 @@ from proof.simulation.scenario import Scenario
 
 LONGEST = 55.0
 GROUPS = {
-    "report": "progress",
+    "progress": "progress",
     "extend": "extend",
     "expired.sql": "extend",
     "free": "retry",
@@ -30,8 +30,9 @@ GROUPS = {
     "trigger": "trigger",
     "without `for update": "needed",
     "without a look": "needed",
-    "remov": "remove",
-    "delete_unneeded": "remove",
+    "deletable": "delete_ended",
+    "delete ended": "delete_ended",
+    "delete sequences": "delete_ended",
     "prun": "prune",
     "dedup": "dedup",
     "reclaim": "claim",

@@ -28,7 +28,7 @@ CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\
 LOCKED_AND_CHECKED = {"finish.sql"}
 """Here the state was compared before, under the lock that is still held."""
 DELETIONS_LOCK = {
-    "removable": "for update",
+    "deletable": "for update",
     "prunable": "for update of j skip locked",
     "current_locked": "for update",
 }
@@ -60,11 +60,11 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
             found[f"{store}: {statement}.sql without `{lock}`"] = _changed(
                 store, statement, lock, ""
             )
-        found[f"{store}: delete_unneeded.sql without a look at who waits"] = _changed(
-            store, "delete_unneeded", "not exists (", "true or exists ("
+        found[f"{store}: delete_sequences.sql without a look at who waits"] = _changed(
+            store, "delete_sequences", "not exists (", "true or exists ("
         )
-        found[f"{store}: delete_unneeded.sql without a look at what follows"] = _changed(
-            store, "delete_unneeded", "ended.sequence_id) = ended.id", "ended.id) is not null"
+        found[f"{store}: delete_sequences.sql without a look at what follows"] = _changed(
+            store, "delete_sequences", "ended.sequence_id) = ended.id", "ended.id) is not null"
         )
     return found
 

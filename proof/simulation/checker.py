@@ -15,7 +15,7 @@ import msgspec
 from headway.domain.failure import decode_failure
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.notifications import JobsScheduled, News, SequenceEnded
 from headway.stores.memory.row import Row

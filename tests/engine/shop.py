@@ -9,7 +9,7 @@ from typing import Any
 
 from headway import Continuation, Headway, Job
 from headway.domain.events import Event
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
 from headway.jobs.ids import new_id
 from headway.notifiers.local import LocalNotifier

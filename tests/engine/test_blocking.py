@@ -27,7 +27,7 @@ from headway import (
 )
 from headway.domain.events import JobCreated, SequenceCreated
 from headway.domain.failure import encode_failure
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
 from headway.jobs.ids import new_id
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded

@@ -21,7 +21,7 @@ from headway.domain.events import (
 )
 from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobState
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.errors import StoreUnreachable
 from headway.jobs.job import Job

@@ -10,7 +10,8 @@ from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
-from headway.domain.queries import ClaimOrder, PruneRule, QueueShare, WorkerRecord
+from headway.domain.orders import ClaimOrder, PruneRule, QueueShare
+from headway.domain.queries import WorkerRecord
 from headway.domain.settlement import Complete
 from headway.domain.views import AuditRecord
 from headway.jobs.ids import new_id
@@ -125,13 +126,13 @@ async def test_what_operators_did_long_ago_is_forgotten(bench: Bench) -> None:
         before="working",
         after="paused",
     )
-    await bench.store.run(bench.store.note, note, now=clock.now())
+    await bench.store.run(bench.store.add_audit, note, now=clock.now())
     clock.advance(90 * 86_400)
     await maintenance.maintain(asyncio.Event())
-    assert (await bench.store.run(bench.store.notes)).records == [note]
+    assert (await bench.store.run(bench.store.audit_page)).records == [note]
     clock.advance(1)
     await maintenance.maintain(asyncio.Event())
-    assert (await bench.store.run(bench.store.notes)).records == []
+    assert (await bench.store.run(bench.store.audit_page)).records == []
 
 
 class CountingPrunes(MemoryStore):
@@ -187,4 +188,4 @@ async def beat(bench: Bench, clock: ManualClock, worker: str, *types: str) -> No
         started_at=clock.now(),
         seen_at=clock.now(),
     )
-    await bench.store.run(bench.store.beat, record, now=clock.now())
+    await bench.store.run(bench.store.save_worker, record, now=clock.now())

@@ -11,7 +11,7 @@ import pytest
 
 from headway import Headway, Job, JobInterrupted, JobNotFound, JobState
 from headway.domain.events import AttemptFailed, Event, LeaseLost
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_token
 
 PATIENCE = 60.0

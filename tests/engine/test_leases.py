@@ -19,7 +19,7 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import JobInterrupted, StoreUnreachable
 from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
@@ -148,7 +148,7 @@ async def test_news_of_lost_ownership_is_checked_at_once(
             case "finish":
                 await store.run(store.finish, job_id, '"done"', None)
             case "delete":
-                await store.run(store.delete, [job_id])
+                await store.run(store.delete_jobs, [job_id])
             case _:
                 await _take(bench, job_id)
         await bench.notifier.publish([OwnershipLost(job_id, "whatever")])

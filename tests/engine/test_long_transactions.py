@@ -132,7 +132,7 @@ async def test_a_commit_needs_none_of_the_loops_threads(sqlite_path: Path) -> No
     def write() -> None:
         threads.wait(PATIENCE)
         loop.call_soon_threadsafe(all_taken.set)
-        store.run_sync(store.forget_workers, ["nobody"])
+        store.run_sync(store.delete_workers, ["nobody"])
 
     with ThreadPoolExecutor(2) as executor:
         loop.set_default_executor(executor)

@@ -12,7 +12,7 @@ import pytest
 
 from headway import Headway, InvalidRequest, Job
 from headway.domain.events import WorkerRecovered, WorkerTroubled
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.domain.views import Progress
 from headway.errors import StoreUnreachable
 from headway.ports.statement import Operation

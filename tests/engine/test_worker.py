@@ -20,7 +20,7 @@ from headway.domain.events import (
 )
 from headway.domain.failure import Failure, decode_failure
 from headway.domain.job import ClaimedJob, JobState, NewJob
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
 from headway.errors import ConfigurationError, Unrecoverable

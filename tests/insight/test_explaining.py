@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from headway import After, Job
 from headway.domain.failure import Failure, encode_failure
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Fixed
 from headway.domain.views import Explanation, Reason
 from headway.jobs.ids import new_id
@@ -69,7 +69,7 @@ async def test_a_worker_that_is_dead_does_not_count(shop: Shop) -> None:
     await beat(shop)
     (worker,) = await store.run(store.workers)
     long_ago = datetime.now(UTC) - timedelta(minutes=5)
-    await store.run(store.beat, worker, now=long_ago)
+    await store.run(store.save_worker, worker, now=long_ago)
     assert (await why(shop, job.id)).reason is Reason.NO_WORKER
 
 

@@ -10,7 +10,8 @@ from headway import After, Headway, InvalidOption, Job, JobNotFound
 from headway.domain.failure import Failure, encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
-from headway.domain.queries import JobFilter, ProgressReport, WorkerRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import JobFilter, WorkerRecord
 from headway.domain.views import Counted, Link, Reason, ShownState
 from headway.jobs.ids import new_id
 from headway.ports.admin import Insight
@@ -37,7 +38,7 @@ async def beat(shop: Shop, **fields: object) -> None:
         "seen_at": datetime.now(UTC),
     }
     store = shop.app.store
-    await store.run(store.beat, WorkerRecord(**given | fields))  # type: ignore[arg-type]
+    await store.run(store.save_worker, WorkerRecord(**given | fields))  # type: ignore[arg-type]
 
 
 def test_an_app_has_insights() -> None:
@@ -143,7 +144,7 @@ async def test_a_job_with_everything_about_it(shop: Shop) -> None:
     assert detail.explanation.reason is Reason.BLOCKED
     (claimed,) = await shop.claim("money")
     said = ProgressReport(claimed.id, claimed.lease.token, 0.4, "charging")
-    await store.run(store.report, [said])
+    await store.run(store.save_progress, [said])
     detail = await app.insights.job(blocker_id)
     assert detail.job.id == blocker_id
     assert detail.progress is not None
@@ -160,7 +161,7 @@ async def test_progress_of_an_earlier_execution_is_not_shown(shop: Shop) -> None
     await app.start(shop.charge.request(7))
     (claimed,) = await shop.claim("money")
     said = ProgressReport(claimed.id, claimed.lease.token, 0.4, "charging")
-    await store.run(store.report, [said])
+    await store.run(store.save_progress, [said])
     await app.cancel(claimed.id)
     await app.retry(claimed.id)
     await shop.claim("money")
@@ -259,7 +260,9 @@ async def test_workers_that_have_not_been_heard_of_are_not_alive(shop: Shop) -> 
     await beat(shop, id="bert:1")
     worker = (await store.run(store.workers))[0]
     long_ago = datetime.now(UTC) - timedelta(minutes=5)
-    await store.run(store.beat, WorkerRecord(**{**_fields(worker), "id": "dora:1"}), now=long_ago)
+    await store.run(
+        store.save_worker, WorkerRecord(**{**_fields(worker), "id": "dora:1"}), now=long_ago
+    )
     found = {each.worker.id: each for each in await shop.app.insights.workers()}
     assert found["bert:1"].alive
     assert found["bert:1"].seen_ago < 60

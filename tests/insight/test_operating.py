@@ -20,7 +20,8 @@ from headway.domain.events import JobCancelled, JobCreated, JobRetried, JobsDele
 from headway.domain.failure import Failure, encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
-from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
+from headway.domain.queries import JobFilter
 from headway.domain.views import AuditRecord, Batch, JobAction
 from headway.jobs.ids import new_id, new_token
 from headway.ports.admin import Operating

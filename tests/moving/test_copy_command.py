@@ -130,17 +130,17 @@ def test_killed_it_goes_on(sqlite_path: Path, postgres_url: str) -> None:
         done = subprocess.run(copy, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert arrived() == JOBS
-        assert arrived("luggage") == 0
+        assert arrived("staged_job") == 0
     assert json.loads(command("stats", source, "--json").stdout)["states"]["pending"]["value"] == 0
 
 
-def test_the_doctor_finds_luggage(postgres_url: str) -> None:
+def test_the_doctor_finds_staged_jobs(postgres_url: str) -> None:
     assert command("migrate", "up", postgres_url).exit_code == 0
     with psycopg.connect(postgres_url) as connection:
         connection.execute(
-            "insert into headway.luggage values (gen_random_uuid(), gen_random_uuid(), '{}')"
+            "insert into headway.staged_job values (gen_random_uuid(), gen_random_uuid(), '{}')"
         )
     found = json.loads(command("doctor", postgres_url, "--json").stdout)
-    (luggage,) = [each for each in found if each["subject"] == "luggage"]
-    assert luggage["level"] == "warn"
-    assert "run the same command again" in luggage["advice"]
+    (staged,) = [each for each in found if each["subject"] == "moved jobs"]
+    assert staged["level"] == "warn"
+    assert "run the same command again" in staged["advice"]

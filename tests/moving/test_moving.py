@@ -16,9 +16,10 @@ from psycopg.conninfo import make_conninfo
 from headway import After, Headway, InvalidOption, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Mover
-from headway.domain.transfer import Departure
+from headway.domain.transfer import BatchOutcome
 from headway.notifiers.local import LocalNotifier
-from headway.ports.transfer import MovingStore
+from headway.ports.store import Store
+from headway.ports.transfer import Transfer
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
@@ -54,9 +55,10 @@ class Place:
         self.work, self.fail, self.gather = work, fail, gather
 
     @property
-    def store(self) -> MovingStore:
-        store: Any = self.app.store
-        return store
+    def transfer(self) -> Transfer:
+        transfer = self.app.store.transfer
+        assert transfer is not None
+        return transfer
 
     async def everything(self) -> dict[str, Any]:
         page = await self.app.list(limit=1_000)
@@ -83,7 +85,7 @@ async def places(
 
 def mover(places: tuple[Place, Place], **options: Any) -> Mover:
     source, target = places
-    return Mover(source.store, target.store, notifier=target.app.notifier, **options)
+    return Mover(source.transfer, target.transfer, notifier=target.app.notifier, **options)
 
 
 async def move_all(mover: Mover) -> int:
@@ -96,10 +98,12 @@ async def move_all(mover: Mover) -> int:
             return moved
 
 
-async def same(source: MovingStore, target: MovingStore) -> bool:
+async def same(source: Store, target: Store) -> bool:
     """Whether the mover takes them for one store."""
+    assert source.transfer is not None
+    assert target.transfer is not None
     try:
-        await Mover(source, target, notifier=LocalNotifier()).check()
+        await Mover(source.transfer, target.transfer, notifier=LocalNotifier()).check()
     except InvalidOption:
         return True
     return False
@@ -257,31 +261,32 @@ async def test_a_group_in_which_a_job_runs_stays(places: tuple[Place, Place]) ->
     await asyncio.gather(worker, return_exceptions=True)
 
 
-async def test_a_departure_is_kept_until_its_batch_has_arrived(
+async def test_an_outcome_is_kept_until_its_batch_has_arrived(
     places: tuple[Place, Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = places
     arrive = Mover._arrive
-    said: list[Departure] = []
+    said: list[BatchOutcome] = []
 
     async def look(batch: str) -> None:
-        said.append(await source.store.run(source.store.depart, batch, Departure.CALLED_OFF))
+        change = source.transfer.set_outcome
+        said.append(await source.app.store.run(change, batch, BatchOutcome.CANCELLED))
 
     async def arrive_and_look(self: Mover, batch: str) -> int:
         await look(batch)
         arrived = await arrive(self, batch)
-        await look(batch)  # nothing is written of it any more: it is called off, to no effect
+        await look(batch)  # nothing is written of it any more: it is cancelled, to no effect
         return arrived
 
     monkeypatch.setattr(Mover, "_arrive", arrive_and_look)
     await source.app.start_many([source.work.request(str(n)) for n in range(3)])
     assert await move_all(mover(places)) == 3
-    assert said == [Departure.LEFT, Departure.CALLED_OFF]
+    assert said == [BatchOutcome.MOVED, BatchOutcome.CANCELLED]
     assert await mover(places).resume() == 0
     assert len(await target.everything()) == 3
 
 
-@pytest.mark.parametrize("place", ["packed", "departed", "unpacked"])
+@pytest.mark.parametrize("place", ["staged", "moved out", "moved in"])
 async def test_a_mover_that_dies_is_cleaned_up_after(
     places: tuple[Place, Place], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,21 +305,21 @@ async def test_a_mover_that_dies_is_cleaned_up_after(
 
     with monkeypatch.context() as patched:
         patched.setattr(Mover, "_settle", no_settling)
-        if place == "packed":
-            patched.setattr(transfer, "_depart", die)
-        elif place == "departed":
-            patched.setattr(transfer, "_unpack_and_put", die)
+        if place == "staged":
+            patched.setattr(transfer, "_move_out", die)
+        elif place == "moved out":
+            patched.setattr(transfer, "_move_in", die)
         else:
             patched.setattr(Mover, "_arrive", _arrive_and(Killed))
         with pytest.raises(Killed):
             await mover(places).step()
     there = {**await source.everything(), **await target.everything()}
-    assert there == ({} if place == "departed" else before)  # in the luggage, then
+    assert there == ({} if place == "moved out" else before)  # only on the stage
 
     again = mover(places)
     arrived = await again.resume()
-    assert arrived == (30 if place == "departed" else 0)
-    assert await target.store.run(target.store.luggage, 10) == []
+    assert arrived == (30 if place == "moved out" else 0)
+    assert await target.app.store.run(target.transfer.staged_batches, 10) == []
     await move_all(again)
     assert await source.everything() == {}
     assert await target.everything() == before

@@ -12,7 +12,7 @@ import pytest
 
 from headway import Headway, Job, WorkerSettings
 from headway.domain.job import ClaimedJob
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.ports.notifications import JobsScheduled, News
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation

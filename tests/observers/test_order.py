@@ -7,7 +7,7 @@ import pytest
 
 from headway import Continuation, Job
 from headway.domain import events
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from tests.observers.office import Office
 
 STARTED = ("WorkerStarted",)

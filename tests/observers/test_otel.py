@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from headway import Headway, InvalidOption, JobNotFound
 from headway.domain import events
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
 from headway.observers.counters import COUNTERS
 from headway.observers.formats import JobFields

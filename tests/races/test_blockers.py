@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from headway import Headway, Job, JobState, Sequence
 from headway.domain.job import ClaimedJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_token
 from headway.stores.sqlite.write_lock import wait_while_busy

@@ -17,7 +17,8 @@ from psycopg import IsolationLevel
 from headway.admin import transfer
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.queries import JobFilter, PruneRule
+from headway.domain.orders import PruneRule
+from headway.domain.queries import JobFilter
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.jobs.ids import new_id
 from headway.ports.statement import Operation
@@ -37,7 +38,7 @@ def with_dependents(store: PostgresStore, id: str) -> Operation[Any]:
 
 
 def removing(store: PostgresStore, id: str) -> Operation[Any]:
-    yield from store.remove([id])
+    yield from store.delete_ended([id])
 
 
 def pruning(store: PostgresStore, id: str) -> Operation[Any]:

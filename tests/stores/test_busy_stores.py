@@ -21,7 +21,7 @@ from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance.store.building import complete, new_job, running
 from tests.engine.bench import Bench
@@ -29,7 +29,7 @@ from tests.engine.bench import Bench
 LARGE = "x" * 300_000
 TROUBLES = 5
 """More than the store was once tried for before the job was given up."""
-SOON = Patience(tries=2, backoff=Backoff(base=0.001))
+SOON = OperationRetry(tries=2, backoff=Backoff(base=0.001))
 
 
 class Small(SqliteStore):
@@ -115,7 +115,7 @@ async def test_a_writer_that_keeps_the_lock_fails_no_job_on_sqlite(sqlite_path: 
     ],
 )
 async def test_a_troubled_server_fails_no_job_on_postgres(postgres_url: str, code: str) -> None:
-    store = PostgresStore(postgres_url, patience=SOON)
+    store = PostgresStore(postgres_url, retry=SOON)
     await store.migrate()
     await store.open()
     try:

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
 from proof.proxy import Proxy
 from tests.servers import PostgresServer
 
@@ -30,7 +30,7 @@ async def test_calls_end_before_the_lease_would(postgres_server: PostgresServer)
     await PostgresStore(postgres_server.url(database)).migrate()
     proxy = Proxy(postgres_server.port)
     store = PostgresStore(
-        f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}", patience=Patience(tries=1)
+        f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}", retry=OperationRetry(tries=1)
     )
     try:
         await store.open()

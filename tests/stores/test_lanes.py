@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from headway.domain.job import ClaimedJob, NewJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release, Retry
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore

@@ -15,7 +15,7 @@ import pytest
 from headway.domain.job import ClaimedJob, JobState, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Retry, Settlement
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore

@@ -10,16 +10,17 @@ import pytest
 
 from headway import Headway
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
+from headway.domain.queries import JobFilter
 from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
 from proof.proxy import Proxy
 from tests.servers import PostgresServer
 
 MARK = "the answer that is lost"
-ONCE = Patience(tries=1)
+ONCE = OperationRetry(tries=1)
 
 
 class Line:
@@ -91,7 +92,7 @@ async def test_the_next_try_of_the_store_hands_out_the_same_jobs(
 
 
 async def test_a_worker_whose_store_gives_up_asks_for_the_same_jobs(line: Line) -> None:
-    app = Headway(PostgresStore(line.url, patience=ONCE), notifier="none")
+    app = Headway(PostgresStore(line.url, retry=ONCE), notifier="none")
     ran: list[int] = []
 
     @app.job(name="t")
@@ -112,7 +113,7 @@ async def test_a_worker_whose_store_gives_up_asks_for_the_same_jobs(line: Line) 
 
 
 async def test_a_claim_over_several_lanes_is_one_transaction(line: Line) -> None:
-    store = PostgresStore(line.url, patience=ONCE)
+    store = PostgresStore(line.url, retry=ONCE)
     await store.open()
     try:
         for queue in ("a", "b"):

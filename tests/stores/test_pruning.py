@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headway.domain.job import JobState, NewJob
-from headway.domain.queries import ClaimOrder, PruneRule, QueueShare
+from headway.domain.orders import ClaimOrder, PruneRule, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, prune_bounds

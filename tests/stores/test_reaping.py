@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from headway.domain.job import NewJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, reap_bounds
 from headway.stores.postgres.reap_bounds import EVERYTHING, SLACK, SLOW, Reaped

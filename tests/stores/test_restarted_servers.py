@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from headway.domain.job import NewJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store

@@ -49,14 +49,10 @@ def test_both_stores_know_the_same_verbs() -> None:
         "lanes",
         "lock_keys",
         "lock_jobs",
-        "forget_keys",
-        "delete",
-        "delete_unneeded",
+        "delete_keys",
         "complete_continued",
     }
     only_sqlite = {
-        "delete_sequences",
-        "delete_jobs",
         "delete_attempts",
         "delete_blockers",
         "delete_progress",

@@ -216,12 +216,12 @@ def _act(
             for id in changed:
                 consequences.trigger(last[id])
         case JobAction.DELETE:
-            gone = yield from store.remove([job.id for job in asked])
+            gone = yield from store.delete_ended([job.id for job in asked])
             changed = sorted({job.id for job in asked}.intersection(gone))
             consequences.events.append(JobsDeleted(len(gone)))
     if noted := gone or changed:
         states = [last[id].state if id in last else JobState.COMPLETED for id in noted]
-        yield from store.note(
+        yield from store.add_audit(
             msgspec.structs.replace(
                 note,
                 target=note.target or _target(noted),
@@ -245,7 +245,7 @@ def _pause(
         yield from store.pause(queue, True, now=now)
     else:
         consequences = yield from changes.resume(store, queue, now)
-    yield from store.note(
+    yield from store.add_audit(
         msgspec.structs.replace(note, count=1, before=before, after=after), now=now
     )
     return consequences
@@ -256,7 +256,7 @@ def _start(
 ) -> Operation[list[Inserted]]:
     stored = yield from store.insert(jobs, now=now)
     head = stored[-1]
-    yield from store.note(
+    yield from store.add_audit(
         msgspec.structs.replace(
             note,
             target=f"{note.target} {head.id}",

@@ -228,7 +228,7 @@ class Insights:
         ]
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        return await self._run(self._store.notes, cursor=cursor, limit=limit)
+        return await self._run(self._store.audit_page, cursor=cursor, limit=limit)
 
     async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
         waiting = JobFilter(states=(JobState.BLOCKED, JobState.PENDING, JobState.RUNNING))

@@ -147,7 +147,7 @@ def delete_sequences(
         roots |= dict.fromkeys(fresh)
         if fresh and not cascade:
             raise SequencesNeeded(fresh)
-    gone = yield from store.delete([job.id for job in doomed])
+    gone = yield from store.delete_jobs([job.id for job in doomed])
     consequences = Consequences()
     for job in doomed:
         consequences.take(job, "not_found")

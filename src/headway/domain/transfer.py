@@ -1,4 +1,4 @@
-"""Jobs on their way from one store to another."""
+"""Jobs that move from one store to another."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import msgspec
 from headway.domain.job import AttemptRecord, JobRecord
 
 
-class PackedJob(msgspec.Struct, frozen=True):
-    """All that a store keeps of a job that is not running."""
+class MovedJob(msgspec.Struct, frozen=True):
+    """Everything that a store keeps of a job that is not running."""
 
     job: JobRecord
     waiting: int
-    """How many of its blockers are not complete."""
+    """Number of its blockers that are not complete."""
     attempts: tuple[AttemptRecord, ...]
 
 
-class Departure(enum.StrEnum):
-    """What became of a batch at the store it was to leave. Whatever is written first stays."""
+class BatchOutcome(enum.StrEnum):
+    """The outcome of a batch, kept at its source. The first outcome that is written stays."""
 
-    LEFT = "left"
-    """Its jobs are gone from there: they live where the batch was packed for."""
-    CALLED_OFF = "called_off"
-    """Its jobs have never left, and never will in this batch."""
+    MOVED = "moved"
+    """The source has deleted the jobs: they belong to the target."""
+    CANCELLED = "cancelled"
+    """The source has kept the jobs, and this batch can never move them."""

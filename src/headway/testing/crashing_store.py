@@ -109,9 +109,9 @@ def _as_if(name: str, args: tuple[Any, ...]) -> Any:
             return [Verdict.APPLIED] * len(args[0])
         case "blocker_outputs":
             return {}
-        case "beat":
+        case "save_worker":
             return None
-        case "forget_workers" | "forget_notes" | "prune":
+        case "delete_workers" | "prune_audit" | "prune":
             return 0
         case _:
             return []

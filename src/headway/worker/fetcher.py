@@ -19,7 +19,7 @@ from headway.after_commit.observers import Observers
 from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Release
 from headway.errors import InvalidPayload, StoreClosed

@@ -51,12 +51,12 @@ class Maintenance:
     async def maintain(self, stopped: asyncio.Event) -> None:
         """One round."""
         await self._store.run(
-            self._store.forget_workers,
+            self._store.delete_workers,
             unseen_for=self._settings.forget_workers_after,
             now=self._clock.now(),
         )
         await self._store.run(
-            self._store.forget_notes, self._settings.forget_audit_after, now=self._clock.now()
+            self._store.prune_audit, self._settings.forget_audit_after, now=self._clock.now()
         )
         await self._prune(stopped)
         now = self._clock.monotonic()

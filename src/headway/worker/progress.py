@@ -11,7 +11,7 @@ import asyncio
 
 from headway.after_commit.observers import Observers
 from headway.domain.failure import storable
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.runtime.backoff import Trouble, sleep_unless
@@ -63,5 +63,5 @@ class Progressing:
             if self._kept.get(execution) is not progress
         ]
         if reports:
-            await self._store.run(self._store.report, reports, now=self._clock.now())
+            await self._store.run(self._store.save_progress, reports, now=self._clock.now())
         self._kept = said

@@ -350,7 +350,7 @@ class WorkerRun:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 await self._store.run(
-                    self._store.forget_workers,
+                    self._store.delete_workers,
                     [self._settings.worker_id],
                     now=self._clock.now(),
                 )

@@ -15,7 +15,7 @@ import msgspec
 
 from headway.domain.job import DEFAULT_QUEUE, JobState
 from headway.domain.names import check_name
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.times import check_seconds
 from headway.errors import InvalidOption
 

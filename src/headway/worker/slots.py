@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import random
 from typing import TYPE_CHECKING
 
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 from headway.worker.settings import WorkQueue
 
 if TYPE_CHECKING:

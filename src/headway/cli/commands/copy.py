@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from typing import cast
 
 import click
 
@@ -18,7 +17,7 @@ from headway.cli.json_results import Copied
 from headway.cli.output import counted_as, json_option, print_json, say, tell, watched
 from headway.cli.target import Named
 from headway.cli.worker_process import run_loop
-from headway.ports.transfer import MovingStore
+from headway.ports.transfer import Transfer
 from headway.runtime.backoff import in_short, is_transient
 
 PAUSE = 0.5
@@ -57,7 +56,7 @@ class _Trip:
         self.source = source
         self.target = target
         self.mover = Mover(
-            moving_store(source), moving_store(target), notifier=target.notifier, history=history
+            transfer_of(source), transfer_of(target), notifier=target.notifier, history=history
         )
 
 
@@ -66,13 +65,13 @@ def _make_mover(source: str, target: str, *, history: bool) -> _Trip:
     return _Trip(one, other, history=history)
 
 
-def moving_store(app: Headway) -> MovingStore:
-    if not app.store.capabilities.movable:
+def transfer_of(app: Headway) -> Transfer:
+    if (transfer := app.store.transfer) is None:
         raise click.UsageError(
             f"jobs cannot be copied from or to {app.store.name}; name a SQLite, PostgreSQL or "
             "MongoDB database"
         )
-    return cast(MovingStore, app.store)
+    return transfer
 
 
 def run_to_end(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import cast
 
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
@@ -15,7 +14,6 @@ from headway.cli.times import spoken
 from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
 from headway.ports.admin import Insight
-from headway.ports.transfer import MovingStore
 
 SKEW = 1.0
 """Seconds by which two clocks may differ."""
@@ -53,7 +51,7 @@ async def examine_store(app: Headway) -> list[Finding]:
                     "Use sqlite:///jobs.db or postgresql://… for jobs that matter.",
                 )
             )
-        found += await _examine_luggage(app)
+        found += await _examine_staged_jobs(app)
         found += await _examine_work(app.insights)
     return found
 
@@ -73,15 +71,13 @@ async def _clock(app: Headway) -> Finding:
     )
 
 
-async def _examine_luggage(app: Headway) -> list[Finding]:
-    if not app.store.capabilities.movable:
-        return []
-    store = cast(MovingStore, app.store)
-    if not await store.run(store.luggage, 1):
+async def _examine_staged_jobs(app: Headway) -> list[Finding]:
+    transfer = app.store.transfer
+    if transfer is None or not await app.store.run(transfer.staged_batches, 1):
         return []
     return [
         warn(
-            "luggage",
+            "moved jobs",
             "jobs are on their way here from another store, and nobody runs them meanwhile",
             "If no headway copy is running, it was broken off: run the same command again.",
         )

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
 from headway.stores.memory.find import CURSOR, before_cursor
@@ -17,7 +17,7 @@ from headway.stores.memory.table import JobTable, moment
 
 
 class MemoryAudit(JobTable):
-    def report(
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         yield from ()
@@ -37,11 +37,11 @@ class MemoryAudit(JobTable):
         rows = [self._rows.get(job_id) for job_id in job_ids]
         return [None if row is None or self._seen(row) is None else row.progress for row in rows]
 
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         self._set(self._audit, record.id, msgspec.structs.replace(record, at=moment(now)))
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         yield from ()
         since = moment(now) - timedelta(seconds=older_than)
         gone = [id for id, record in self._audit.items() if record.at < since]
@@ -49,7 +49,7 @@ class MemoryAudit(JobTable):
             self._unset(self._audit, id)
         return len(gone)
 
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         yield from ()
         before = before_cursor(cursor, limit, "notes")
         ids = sorted((id for id in self._audit if before is None or id < before), reverse=True)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Verdict, check_lease_for
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow, to_claimed
 from headway.stores.memory.table import JobTable, moment

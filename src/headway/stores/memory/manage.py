@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, moment
@@ -99,7 +99,7 @@ class MemoryManagement(JobTable):
         prunable.sort()
         return sum(len(self._delete_sequence(last)) for _, _, last in prunable[: max(limit, 0)])
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in ids:
@@ -150,7 +150,7 @@ class MemoryManagement(JobTable):
                 if image is not None:
                     yield image
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in dict.fromkeys(ids):

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
+from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
 from headway.stores.memory.audit import MemoryAudit
 from headway.stores.memory.claim import MemoryClaims
@@ -51,6 +52,7 @@ class MemoryStore(
     name = "memory"
     capabilities = Capabilities(durable=False, across_processes=False, transactions=True)
     transactions: int | None = None
+    transfer: Transfer | None = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ class MemoryWorkers(JobTable):
         yield from ()
         return [QueueRecord(name, paused_at) for name, paused_at in sorted(self._paused.items())]
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         now = moment(now)
         known = self._workers.get(worker.id)
@@ -39,7 +39,7 @@ class MemoryWorkers(JobTable):
         yield from ()
         return sorted(self._workers.values(), key=lambda worker: (worker.started_at, worker.id))
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,

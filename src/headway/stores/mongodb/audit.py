@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
@@ -16,7 +16,7 @@ from headway.stores.mongodb.settle import holding
 
 
 class MongoAudit(MongoPart):
-    def report(
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         changes: list[Document] = []
@@ -46,7 +46,7 @@ class MongoAudit(MongoPart):
         }
         return [found.get(job_id) for job_id in job_ids]
 
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         said = {
             "at": present(now),
             "actor": literal(record.actor),
@@ -58,7 +58,7 @@ class MongoAudit(MongoPart):
         }
         yield self._commands.upsert(self._names.audit, record.id, {"$set": said})
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         # Along the ids, which sort by time: a bounded look however long the audit is.
         oldest = yield self._commands.find(
             {}, {"_id": 1}, sort={"_id": 1}, limit=1_000, collection=self._names.audit
@@ -73,7 +73,7 @@ class MongoAudit(MongoPart):
         return int(reply["n"])
 
     @reading
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         check_page(cursor, limit, "notes")
         below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
         documents = yield self._commands.find(

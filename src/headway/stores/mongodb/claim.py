@@ -21,7 +21,7 @@ from operator import itemgetter
 
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import check_lease_for
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
 from headway.stores.mongodb.commands import MongoPart

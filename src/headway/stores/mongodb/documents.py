@@ -36,9 +36,9 @@ class Collections:
         self.worker = f"{schema}.worker"
         self.queue = f"{schema}.queue"
         self.audit = f"{schema}.audit"
-        self.luggage = f"{schema}.luggage"
+        self.staged_job = f"{schema}.staged_job"
         """Jobs that are on their way here from another store."""
-        self.departure = f"{schema}.departure"
+        self.batch_outcome = f"{schema}.batch_outcome"
         """What became of batches that were to leave from here."""
         self.migration = f"{schema}.migration"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
 from headway.stores.mongodb.commands import MongoPart
@@ -155,7 +155,7 @@ class MongoManagement(MongoPart):
         reply = yield self._delete([{"_id": {"$in": ids}}, {"sequence_id": {"$in": ids}}])
         return int(reply["n"])
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         if not ids:
             return []
         documents = yield self._commands.find({"_id": {"$in": list(ids)}}, {"_id": 1}, alone=False)
@@ -164,7 +164,7 @@ class MongoManagement(MongoPart):
             yield self._delete([{"_id": {"$in": gone}}])
         return gone
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         asked = yield self._commands.find(
             {"_id": {"$in": list(ids)}}, {"sequence_id": 1}, alone=False
         )

@@ -76,7 +76,7 @@ def migrations(names: Collections) -> list[Migration]:
                     ),
                 ],
                 names.dedup: [_index("used_at", {"used_at": 1}, expireAfterSeconds=KEYS_LIVE)],
-                names.luggage: [_index("batch", {"batch": 1})],
+                names.staged_job: [_index("batch", {"batch": 1})],
             },
         )
     ]

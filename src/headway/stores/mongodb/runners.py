@@ -43,7 +43,7 @@ from headway.drivers.mongodb import (
 )
 from headway.ports.statement import Operation
 from headway.runtime.cancellation import Cancels
-from headway.stores.mongodb.time_limits import LONGEST
+from headway.stores.time_limits import LONGEST
 
 T = TypeVar("T")
 

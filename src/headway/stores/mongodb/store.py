@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import pymongo
@@ -64,10 +64,10 @@ from headway.stores.mongodb.runners import (
 )
 from headway.stores.mongodb.settle import MongoSettlements
 from headway.stores.mongodb.statistics import MongoStatistics
-from headway.stores.mongodb.time_limits import LONGEST, Limits
 from headway.stores.mongodb.transfer import MongoTransfer
 from headway.stores.mongodb.workers import MongoWorkers
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
+from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,9 +105,7 @@ class MongoStore(
 ):
     """Jobs in collections of a MongoDB replica set."""
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
     transactions: int | None = None  # between two commands a session holds no connection
 
     def __init__(
@@ -116,15 +114,15 @@ class MongoStore(
         *,
         schema: str = "headway",
         connections: int = 16,
-        patience: Patience | None = None,
+        retry: OperationRetry | None = None,
     ) -> None:
         super().__init__(Collections(check_identifier("schema name", schema)))
         self.name, self._database = describe(url)
         self._url = url
         self._schema = schema
         self._connections = connections
-        self._patience = patience or Patience()
-        self._limits = Limits()
+        self._operation_retry = retry or OperationRetry()
+        self._limits = TimeLimits()
         self.in_child()
         self.watch_forks()
 
@@ -134,6 +132,14 @@ class MongoStore(
         self._lock = threading.Lock()
         self._guests: dict[int, list[Callable[[], None]]] = {}
         """Transactions that `begin` has handed out, and what to call when they commit."""
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<MongoStore {self.name}, schema {self._schema}>"
@@ -197,7 +203,7 @@ class MongoStore(
                 return await runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return await self._patience.run(
+            return await self._operation_retry.run(
                 lambda: through_conflicts(attempt, limit or LONGEST), is_transient
             )
         except DRIVERS_ERRORS as error:
@@ -216,7 +222,7 @@ class MongoStore(
                 return runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return self._patience.run_sync(
+            return self._operation_retry.run_sync(
                 lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
             )
         except DRIVERS_ERRORS as error:
@@ -252,7 +258,7 @@ class MongoStore(
             with Cancels():
                 if not is_first:
                     return await attempt()
-                return await self._patience.run(
+                return await self._operation_retry.run(
                     lambda: through_conflicts(attempt, LONGEST), is_transient
                 )
         except PyMongoError as error:

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from headway.domain.job import AttemptRecord, JobState
-from headway.domain.transfer import Departure, PackedJob
+from headway.domain.transfer import BatchOutcome, MovedJob
 from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
@@ -23,7 +23,7 @@ from headway.stores.mongodb.documents import (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(PackedJob)
+_decoder = msgspec.json.Decoder(MovedJob)
 
 
 class MongoTransfer(MongoPart):
@@ -37,7 +37,7 @@ class MongoTransfer(MongoPart):
         )
         return [(each["_id"], each.get("root_id") or each["_id"]) for each in documents]
 
-    def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[PackedJob]]:
+    def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[MovedJob]]:
         roots = {"$in": list(root_ids)}
         documents: list[Document] = yield self._commands.find(
             {"$or": [{"_id": roots}, {"root_id": roots}]}, {}, sort={"_id": 1}, alone=False
@@ -48,7 +48,7 @@ class MongoTransfer(MongoPart):
                 [{"q": {"_id": {"$in": ids}}, "u": {"$inc": {"locks": 1}}, "multi": True}]
             )
         return [
-            PackedJob(
+            MovedJob(
                 to_record(document),
                 document.get("waiting", 0),
                 tuple(to_attempt(document["_id"], entry) for entry in document.get("history", ())),
@@ -56,46 +56,46 @@ class MongoTransfer(MongoPart):
             for document in documents
         ]
 
-    def put(self, jobs: Sequence[PackedJob]) -> Operation[None]:
+    def insert_moved(self, jobs: Sequence[MovedJob]) -> Operation[None]:
         taken = yield self._commands.find(
-            {"_id": {"$in": [packed.job.id for packed in jobs]}}, {"_id": 1}, alone=False
+            {"_id": {"$in": [moved.job.id for moved in jobs]}}, {"_id": 1}, alone=False
         )
         if taken:
             raise DuplicateJob(taken[0]["_id"])
         last = _last_steps(jobs)
-        for part in in_parts(_document(packed, last) for packed in jobs):
+        for part in in_parts(_document(moved, last) for moved in jobs):
             yield Command({"insert": self._names.job, "documents": part})
 
-    def pack(self, batch: str, jobs: Sequence[PackedJob]) -> Operation[None]:
-        luggage = [
+    def stage(self, batch: str, jobs: Sequence[MovedJob]) -> Operation[None]:
+        staged = [
             {
-                "_id": {"batch": batch, "job": packed.job.id},
+                "_id": {"batch": batch, "job": moved.job.id},
                 "batch": batch,
-                "content": _encoder.encode(packed).decode(),
+                "content": _encoder.encode(moved).decode(),
             }
-            for packed in jobs
+            for moved in jobs
         ]
-        packed = yield self._commands.find(
-            {"batch": batch}, {"_id": 1}, collection=self._names.luggage, alone=False
+        earlier = yield self._commands.find(
+            {"batch": batch}, {"_id": 1}, collection=self._names.staged_job, alone=False
         )
-        if not packed:  # else: by an earlier try whose answer was lost
-            for part in in_parts(luggage, "content"):
-                yield Command({"insert": self._names.luggage, "documents": part})
+        if not earlier:  # else: by an earlier try whose answer was lost
+            for part in in_parts(staged, "content"):
+                yield Command({"insert": self._names.staged_job, "documents": part})
 
-    def unpack(self, batch: str) -> Operation[list[PackedJob]]:
+    def take_staged(self, batch: str) -> Operation[list[MovedJob]]:
         documents = yield self._commands.find(
-            {"batch": batch}, {"content": 1}, collection=self._names.luggage, alone=False
+            {"batch": batch}, {"content": 1}, collection=self._names.staged_job, alone=False
         )
         if documents:
             yield Command(
                 {
-                    "delete": self._names.luggage,
+                    "delete": self._names.staged_job,
                     "deletes": [{"q": {"batch": batch}, "limit": 0}],
                 }
             )
         return [_decoder.decode(document["content"]) for document in documents]
 
-    def luggage(self, limit: int) -> Operation[list[str]]:
+    def staged_batches(self, limit: int) -> Operation[list[str]]:
         batches: list[str] = []
         while len(batches) < limit:  # hopping through the index
             documents = yield self._commands.find(
@@ -103,40 +103,40 @@ class MongoTransfer(MongoPart):
                 {"batch": 1},
                 sort={"batch": 1},
                 limit=1,
-                collection=self._names.luggage,
+                collection=self._names.staged_job,
             )
             if not documents:
                 break
             batches.append(documents[0]["batch"])
         return batches
 
-    def depart(
-        self, batch: str, departure: Departure, *, now: datetime | None = None
-    ) -> Operation[Departure]:
+    def set_outcome(
+        self, batch: str, outcome: BatchOutcome, *, now: datetime | None = None
+    ) -> Operation[BatchOutcome]:
         said = {
-            "departure": {"$ifNull": ["$departure", literal(str(departure))]},
+            "outcome": {"$ifNull": ["$outcome", literal(str(outcome))]},
             "at": {"$ifNull": ["$at", present(now)]},
         }
-        yield self._commands.upsert(self._names.departure, batch, {"$set": said})
-        documents = yield self._commands.find({"_id": batch}, collection=self._names.departure)
-        return Departure(documents[0]["departure"])
+        yield self._commands.upsert(self._names.batch_outcome, batch, {"$set": said})
+        documents = yield self._commands.find({"_id": batch}, collection=self._names.batch_outcome)
+        return BatchOutcome(documents[0]["outcome"])
 
-    def forget_departure(self, batch: str) -> Operation[None]:
+    def delete_outcome(self, batch: str) -> Operation[None]:
         gone = [{"q": {"_id": batch}, "limit": 1}]
-        yield Command({"delete": self._names.departure, "deletes": gone}, alone=True)
+        yield Command({"delete": self._names.batch_outcome, "deletes": gone}, alone=True)
 
 
-def _last_steps(jobs: Iterable[PackedJob]) -> dict[str, int]:
+def _last_steps(jobs: Iterable[MovedJob]) -> dict[str, int]:
     """How far each sequence has come; they travel whole."""
     last: dict[str, int] = {}
-    for packed in jobs:
-        sequence_id = packed.job.sequence_id
-        last[sequence_id] = max(last.get(sequence_id, 0), packed.job.position)
+    for moved in jobs:
+        sequence_id = moved.job.sequence_id
+        last[sequence_id] = max(last.get(sequence_id, 0), moved.job.position)
     return last
 
 
-def _document(packed: PackedJob, last: dict[str, int]) -> Document:
-    job = packed.job
+def _document(moved: MovedJob, last: dict[str, int]) -> Document:
+    job = moved.job
     document: Document = {
         "_id": job.id,
         "type": job.type,
@@ -169,8 +169,8 @@ def _document(packed: PackedJob, last: dict[str, int]) -> Document:
         "dedup_key": job.dedup_key,
         "trace": job.trace,
         "blockers": list(job.blockers) or None,
-        "waiting": packed.waiting if job.blockers else None,
-        "history": [_entry(attempt) for attempt in packed.attempts] or None,
+        "waiting": moved.waiting if job.blockers else None,
+        "history": [_entry(attempt) for attempt in moved.attempts] or None,
     }
     is_last = job.position == last[job.sequence_id]
     maybe["continued"] = None if is_last else True

@@ -30,7 +30,7 @@ class MongoWorkers(MongoPart):
             for document in documents
         ]
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         change = {
             "host": literal(worker.host),
             "pid": worker.pid,
@@ -63,7 +63,7 @@ class MongoWorkers(MongoPart):
             for document in documents
         ]
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from headway.domain.job import ClaimedJob
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 
 EVERYWHERE = datetime(1, 1, 2, tzinfo=UTC)
 LOOK_AROUND_EVERY = 1.0

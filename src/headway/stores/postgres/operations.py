@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.domain.job import ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Lease, check_lease_for
-from headway.domain.queries import ClaimOrder, PruneRule
+from headway.domain.orders import ClaimOrder, PruneRule
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.postgres import reap_bounds
@@ -134,26 +134,26 @@ class PostgresOperations(Moving):
             ),
             varied=True,
         )
-        gone = yield from self._delete_unneeded([(row[0], row[1]) for row in ended])
+        gone = yield from self._delete_sequences([(row[0], row[1]) for row in ended])
         self._pruned.advance(rule, ended[-1][2] if ended else None, time.monotonic() - started)
         if gone:
-            yield Statement(self._sql["forget_keys"])
+            yield Statement(self._sql["delete_keys"])
         return len(gone)
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
-        rows = yield Statement(self._sql["delete"], (list(ids),), alone=True)
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["delete_jobs"], (list(ids),), alone=True)
         return [str(row[0]) for row in rows]
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
-        ended = yield Statement(self._sql["removable"], (list(ids),))
-        return (yield from self._delete_unneeded(ended))
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
+        ended = yield Statement(self._sql["deletable"], (list(ids),))
+        return (yield from self._delete_sequences(ended))
 
-    def _delete_unneeded(self, ended: Sequence[tuple[Any, Any]]) -> Operation[list[str]]:
+    def _delete_sequences(self, ended: Sequence[tuple[Any, Any]]) -> Operation[list[str]]:
         """Delete sequences whose last jobs are locked, by the ids of both, unless somebody waits
         for them."""
         if not ended:
             return []
-        rows = yield Statement(self._sql["delete_unneeded"], rows=ended)
+        rows = yield Statement(self._sql["delete_sequences"], rows=ended)
         return [str(row[0]) for row in rows]
 
     def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 
 EVERYTHING = datetime(1, 1, 2, tzinfo=UTC)
 LOOK_AT_ALL_EVERY = 60.0

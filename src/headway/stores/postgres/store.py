@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -31,6 +31,7 @@ from headway.providers.psycopg import PsycopgAsync, PsycopgSync
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
 from headway.stores.postgres.connection_reuse import Borrowed
+from headway.stores.postgres.connection_timeouts import ConnectionTimeouts
 from headway.stores.postgres.connections import (
     DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
@@ -46,11 +47,11 @@ from headway.stores.postgres.connections import (
 )
 from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
 from headway.stores.postgres.operations import PostgresOperations
-from headway.stores.postgres.time_limits import Deadlines
-from headway.stores.retry import Patience, once_more
+from headway.stores.retry import OperationRetry, once_more
 from headway.stores.sql.caller_transaction import Joining, layers
 from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.files import load_migrations
+from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,9 +65,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     and the next ones lead to where the DSN leads now.
     """
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         *,
         schema: str = "headway",
         connections: int = 8,
-        patience: Patience | None = None,
+        retry: OperationRetry | None = None,
         providers: Sequence[Provider] = (),
     ) -> None:
         PostgresOperations.__init__(self, check_identifier("schema name", schema))
@@ -89,7 +88,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self._schema = schema
         self._connections = connections
         self.transactions: int | None = connections
-        self._patience = patience or Patience()
+        self._operation_retry = retry or OperationRetry()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self.in_child()
         self.watch_forks()
@@ -98,7 +97,16 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self._own: Borrowed | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
-        self._deadlines = Deadlines()
+        self._timeouts = ConnectionTimeouts()
+        self._time_limits = TimeLimits()
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"
@@ -119,7 +127,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         await self._own.open()
         await self._guests.open()
         self._blocking.open()
-        self._deadlines.start()
+        self._timeouts.start()
 
     async def close(self) -> None:
         own, guests, blocking = self._own, self._guests, self._blocking
@@ -130,7 +138,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             await guests.close()
         if blocking is not None:
             blocking.close()
-        self._deadlines.stop()
+        self._timeouts.stop()
 
     async def migrate(self) -> list[str]:
         try:
@@ -163,7 +171,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        limit = self._deadlines.limit(operation, args)
+        limit = self._time_limits.of(operation, args) or LONGEST
         made = partial(operation, *args, **kwargs)
 
         async def attempt() -> T:
@@ -172,7 +180,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise StoreClosed(self.name)
             connection = await pool.take(min(limit, WAIT_FOR_CONNECTION))
             try:
-                with self._deadlines.within(limit, connection):
+                with self._timeouts.within(limit, connection):
                     runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
                     answer = await drive(made(), runner.execute)
                     await runner.end()
@@ -187,14 +195,14 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 await pool.put(connection)
 
         try:
-            return await self._patience.run(attempt, is_transient)
+            return await self._operation_retry.run(attempt, is_transient)
         except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        limit = self._deadlines.limit(operation, args)
+        limit = self._time_limits.of(operation, args) or LONGEST
         made = partial(operation, *args, **kwargs)
 
         def attempt() -> T:
@@ -203,7 +211,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise StoreClosed(self.name)
             try:
                 with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
-                    with self._deadlines.within(limit, connection):
+                    with self._timeouts.within(limit, connection):
                         runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
                         answer = drive_sync(made(), runner.execute)
                         runner.end()
@@ -215,7 +223,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise
 
         try:
-            return self._patience.run_sync(attempt, is_transient)
+            return self._operation_retry.run_sync(attempt, is_transient)
         except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
@@ -240,7 +248,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                             raise
                         return connection
 
-                    connection = await self._patience.run(attempt, is_transient)
+                    connection = await self._operation_retry.run(attempt, is_transient)
                     ours = False
                     try:
                         yield connection

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import ProgressReport, WorkerRecord
+from headway.domain.orders import ProgressReport
+from headway.domain.queries import WorkerRecord
 from headway.domain.views import AuditRecord
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.settle import Settling
@@ -57,21 +58,21 @@ class Managing(Settling):
     def pause(self, queue: str, paused: bool, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(self._sql["pause"], (queue, paused, self._dialect.now(now)), alone=True)
 
-    def report(
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         newest = {said.job_id: said for said in reports}
         if newest:
             yield Statement(
-                self._sql["report"],
+                self._sql["save_progress"],
                 (self._dialect.now(now),),
                 [(said.job_id, said.token, said.fraction, said.note) for said in newest.values()],
                 alone=True,
             )
 
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(
-            self._sql["note"],
+            self._sql["add_audit"],
             (
                 record.id,
                 self._dialect.now(now),
@@ -85,15 +86,15 @@ class Managing(Settling):
             alone=True,
         )
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         rows = yield Statement(
-            self._sql["forget_notes"], (older_than, self._dialect.now(now)), alone=True
+            self._sql["prune_audit"], (older_than, self._dialect.now(now)), alone=True
         )
         return len(rows)
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(
-            self._sql["beat"],
+            self._sql["save_worker"],
             (
                 worker.id,
                 worker.host,
@@ -107,7 +108,7 @@ class Managing(Settling):
             alone=True,
         )
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,
@@ -115,7 +116,7 @@ class Managing(Settling):
         now: datetime | None = None,
     ) -> Operation[int]:
         rows = yield Statement(
-            self._sql["forget_workers"],
+            self._sql["delete_workers"],
             (list(ids), unseen_for, self._dialect.now(now)),
             alone=True,
         )

@@ -66,12 +66,12 @@ class Reading(Surveying):
         return [found.get(id) for id in job_ids]
 
     @reading
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} notes, not {limit}")
         if cursor is not None and not is_id(cursor):
             raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
-        rows = yield Statement(self._sql["notes"], (cursor or NEWEST, limit + 1), alone=True)
+        rows = yield Statement(self._sql["audit_page"], (cursor or NEWEST, limit + 1), alone=True)
         records = [to_audit(self._dialect, row) for row in rows]
         return AuditPage(records[:limit], records[limit - 1].id if len(records) > limit else None)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Lease, check_lease_for
-from headway.domain.queries import ClaimOrder, PruneRule
+from headway.domain.orders import ClaimOrder, PruneRule
 from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
@@ -134,11 +134,11 @@ class SqliteOperations(Moving):
         )
         return len((yield from self._delete("delete_sequences", [row[0] for row in rows])))
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         return (yield from self._delete("delete_jobs", ids))
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
-        rows = yield Statement(self._sql["removable"], (list(ids),))
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["deletable"], (list(ids),))
         return (yield from self._delete("delete_sequences", [row[0] for row in rows]))
 
     def _delete(self, statement: str, ids: Sequence[str]) -> Operation[list[str]]:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from headway.domain.names import check_identifier
 from headway.errors import (
@@ -53,7 +53,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
+        durable=True, across_processes=True, transactions=True, one_writer=True
     )
     transactions: int | None = 1
 
@@ -128,6 +128,14 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     def _threads(self) -> list[ConnectionThread]:
         known = (self._writer, self._reader, *self._leaving)
         return [thread for thread in known if thread is not None]
+
+    @property
+    def transfer(self) -> Self:
+        return self
+
+    @property
+    def store(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"

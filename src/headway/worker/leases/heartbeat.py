@@ -173,7 +173,7 @@ class Heartbeat:
             self._on_loop(self._tell_ended)
 
     def _say_alive(self, run: Callable[..., Any]) -> Any:
-        return run(self._store.beat, self._describe(), now=self._clock.now())
+        return run(self._store.save_worker, self._describe(), now=self._clock.now())
 
     def _ask(self, call: Call) -> Generator[Call | float, Any, Any]:
         """The store's answer, or its absence, is noted."""

@@ -16,7 +16,8 @@ from headway.domain.failure import Failure, encode_failure
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
-from headway.domain.queries import ClaimOrder, JobFilter, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
+from headway.domain.queries import JobFilter
 from headway.domain.schedule import After
 from headway.domain.settlement import (
     Complete,

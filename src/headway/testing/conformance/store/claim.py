@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Lease, Verdict
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 from headway.domain.schedule import After, At
 from headway.domain.times import LONGEST
 from headway.errors import InvalidOption

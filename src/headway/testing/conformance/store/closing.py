@@ -8,7 +8,8 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Held
-from headway.domain.queries import JobFilter, PruneRule
+from headway.domain.orders import PruneRule
+from headway.domain.queries import JobFilter
 from headway.domain.settlement import Release
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.client import changes
 from headway.domain.job import JobState
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.settlement import Complete
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
@@ -51,7 +51,7 @@ def with_dependents(store: Store, id: str) -> Operation[Any]:
 
 
 def removing(store: Store, id: str) -> Operation[Any]:
-    yield from store.remove([id])
+    yield from store.delete_ended([id])
 
 
 def pruning(store: Store, id: str) -> Operation[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.domain.job import JobState
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.settlement import Fail, Retry
 from headway.domain.times import LONGEST
 from headway.ports.store import Store

@@ -22,13 +22,13 @@ from headway.testing.conformance.store.building import (
 )
 from headway.testing.conformance.store.case import Cases
 
-case = Cases("remove")
+case = Cases("delete_ended")
 
 
 @case.each({str(state): state for state in JobState})
 async def only_what_has_ended_goes(store: Store, state: JobState) -> None:
     job_id = await in_state(store, state)
-    gone = await store.run(store.remove, [job_id])
+    gone = await store.run(store.delete_ended, [job_id])
     assert gone == ([job_id] if state.terminal else [])
     assert (job_id in {job.id for job in await everything(store)}) is not state.terminal
 
@@ -41,7 +41,7 @@ async def a_sequence_goes_whole_by_any_of_its_jobs(store: Store) -> None:
         await complete(store, first, successor=following)
         await complete(store, await claim_one(store, first.queue, now=at(2)), now=at(3))
         ids = [first.id, following.id]
-        assert sorted(await store.run(store.remove, [ids[place]])) == sorted(ids)
+        assert sorted(await store.run(store.delete_ended, [ids[place]])) == sorted(ids)
     assert await everything(store) == []
 
 
@@ -50,7 +50,7 @@ async def a_sequence_that_goes_on_stays_whole(store: Store) -> None:
     first = await running(store)
     following = successor_of(first)
     await complete(store, first, successor=following)
-    assert await store.run(store.remove, [first.id, following.id]) == []
+    assert await store.run(store.delete_ended, [first.id, following.id]) == []
     assert len(await everything(store)) == 2
 
 
@@ -59,14 +59,14 @@ async def what_a_job_that_has_not_completed_waits_for_stays(store: Store) -> Non
     blocker = await running(store)
     waiting = await add(store, blockers=(blocker.id,))
     await apply(store, Fail(blocker.id, blocker.lease.token, ERROR))
-    assert await store.run(store.remove, [blocker.id]) == []
+    assert await store.run(store.delete_ended, [blocker.id]) == []
     await store.run(store.cancel, [waiting], now=at(2))
-    assert await store.run(store.remove, [blocker.id]) == []
+    assert await store.run(store.delete_ended, [blocker.id]) == []
     await store.run(store.retry, [waiting], now=at(3))
     assert await state_of(store, waiting) is JobState.BLOCKED
     await store.run(store.cancel, [waiting], now=at(4))
-    assert await store.run(store.remove, [waiting]) == [waiting]
-    assert await store.run(store.remove, [blocker.id]) == [blocker.id]
+    assert await store.run(store.delete_ended, [waiting]) == [waiting]
+    assert await store.run(store.delete_ended, [blocker.id]) == [blocker.id]
     assert await attempts_of(store, blocker.id) == []
 
 
@@ -75,7 +75,7 @@ async def others_of_its_tree_stay(store: Store) -> None:
     root = await running(store)
     child = await add(store, root_id=root.id, origin_id=root.id)
     await complete(store, root)
-    assert await store.run(store.remove, [root.id]) == [root.id]
+    assert await store.run(store.delete_ended, [root.id]) == [root.id]
     assert await state_of(store, child) is JobState.PENDING
 
 
@@ -83,6 +83,6 @@ async def others_of_its_tree_stay(store: Store) -> None:
 async def several_go_at_once_and_nonsense_harms_nothing(store: Store) -> None:
     done = [await in_state(store, JobState.COMPLETED) for _ in range(3)]
     pending = await in_state(store, JobState.PENDING)
-    gone = await store.run(store.remove, [*done, done[0], pending, new_id()])
+    gone = await store.run(store.delete_ended, [*done, done[0], pending, new_id()])
     assert sorted(gone) == sorted(done)
-    assert await store.run(store.remove, []) == []
+    assert await store.run(store.delete_ended, []) == []
