@@ -12,35 +12,37 @@ from typing import Any
 
 from headway.domain import lifecycle
 from headway.stores.memory import claim
-from headway.stores.memory.audit import Notebook
-from headway.stores.memory.claim import Claiming
-from headway.stores.memory.manage import Tending
-from headway.stores.memory.settle import Settling
+from headway.stores.memory.audit import MemoryAudit
+from headway.stores.memory.claim import MemoryClaims
+from headway.stores.memory.manage import MemoryManagement
+from headway.stores.memory.read import MemoryReads
+from headway.stores.memory.settle import MemorySettlements
+from headway.stores.memory.table import JobTable
 
 FENCES: list[tuple[Any, str, str]] = [
     (lifecycle.judge_lease, "if until <= now:", "if False:"),
     (lifecycle.judge_lease, "if token != claimed:", "if False:"),
     (lifecycle._judge_loss, "if token != settlement.token:", "if False:"),
     (lifecycle._judge_loss, "if until > now:", "if False:"),
-    (Settling._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
-    (Claiming._extend_one, "if verdict is not Verdict.APPLIED:", "if False:"),
-    (Claiming._extend_one, "if place.token == lease.token:", "if True:"),
+    (MemorySettlements._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
+    (JobTable._extend_one, "if verdict is not Verdict.APPLIED:", "if False:"),
+    (JobTable._extend_one, "if place.token == lease.token:", "if True:"),
     (
-        Claiming._taken_before,
+        MemoryClaims._taken_before,
         "self._extend_one(Held(row.id, order.token), until, now)",
         "Verdict.APPLIED",
     ),
-    (Claiming.expired, "and row.until <= now", "and True"),
-    (Notebook.save_progress, "verdict is Verdict.APPLIED", "True"),
-    (Settling._free, "and row.state is JobState.BLOCKED", "and True"),
-    (Tending._cancel_one, "if row.state in TERMINAL:", "if False:"),
-    (Tending._retry_one, "if row.state is not JobState.FAILED", "if False"),
-    (Tending._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
-    (Tending.delete_ended, "and last.state in TERMINAL", "and True"),
-    (Tending._is_free, "waiter.state is JobState.COMPLETED", "True"),
-    (Settling._charge, "row.losses = 0", "pass"),
-    (Settling._settle_one, "row.losses = 0", "pass"),
-    (Settling._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
+    (MemoryReads.expired, "and row.until <= now", "and True"),
+    (MemoryAudit.save_progress, "verdict is Verdict.APPLIED", "True"),
+    (MemorySettlements._free, "and row.state is JobState.BLOCKED", "and True"),
+    (MemoryManagement._cancel_one, "if row.state in TERMINAL:", "if False:"),
+    (MemoryManagement._retry_one, "if row.state is not JobState.FAILED", "if False"),
+    (MemoryManagement._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
+    (MemoryManagement.delete_ended, "and last.state in TERMINAL", "and True"),
+    (MemoryManagement._is_free, "waiter.state is JobState.COMPLETED", "True"),
+    (MemorySettlements._charge, "row.losses = 0", "pass"),
+    (MemorySettlements._settle_one, "row.losses = 0", "pass"),
+    (MemorySettlements._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
     (claim._lost_at_most, "if row.losses <= losses:", "if True:"),
 ]
 """Where it stands, how it reads, and what it is without."""

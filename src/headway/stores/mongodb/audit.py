@@ -1,4 +1,4 @@
-"""What is said about jobs: by their holders, how far they are; of operators, what they did."""
+"""Audit records of operators' actions, and progress reports of running jobs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.orders import ProgressReport
-from headway.domain.queries import QueueRecord
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
+from headway.stores.mongodb.commands import MongoPart
+from headway.stores.mongodb.documents import literal, micros, moment, present
 from headway.stores.mongodb.find import check_page
-from headway.stores.mongodb.manage import Managing
 from headway.stores.mongodb.settle import holding
 
 
-class Notebook(Managing):
+class MongoAudit(MongoPart):
     def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
@@ -33,11 +32,11 @@ class Notebook(Managing):
             changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
         if changes:
             # One whose holder is completing it in a transaction is past such news.
-            yield self._update(changes, alone=True, at_once=True)
+            yield self._commands.update(changes, alone=True, at_once=True)
 
     @reading
     def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
-        documents = yield self._find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
+        documents = yield self._commands.find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
         found = {
             document["_id"]: Progress(
                 fraction=said["fraction"], note=said["note"], at=moment(said["at"])
@@ -46,14 +45,6 @@ class Notebook(Managing):
             if (said := document.get("progress")) is not None
         }
         return [found.get(job_id) for job_id in job_ids]
-
-    @reading
-    def managed_queues(self) -> Operation[list[QueueRecord]]:
-        documents = yield self._find({}, sort={"_id": 1}, collection=self._names.queue)
-        return [
-            QueueRecord(document["_id"], maybe_moment(document.get("paused_at")))
-            for document in documents
-        ]
 
     def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         said = {
@@ -65,11 +56,11 @@ class Notebook(Managing):
             "before": literal(record.before),
             "after": literal(record.after),
         }
-        yield self._upsert(self._names.audit, record.id, {"$set": said})
+        yield self._commands.upsert(self._names.audit, record.id, {"$set": said})
 
     def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         # Along the ids, which sort by time: a bounded look however long the audit is.
-        oldest = yield self._find(
+        oldest = yield self._commands.find(
             {}, {"_id": 1}, sort={"_id": 1}, limit=1_000, collection=self._names.audit
         )
         which: Document = {
@@ -85,7 +76,7 @@ class Notebook(Managing):
     def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         check_page(cursor, limit, "notes")
         below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
-        documents = yield self._find(
+        documents = yield self._commands.find(
             below, sort={"_id": -1}, limit=limit + 1, collection=self._names.audit
         )
         records = [

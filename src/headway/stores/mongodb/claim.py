@@ -24,8 +24,15 @@ from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.drivers.mongodb import Command, Document, Try, WhichTry
 from headway.ports.statement import Operation
-from headway.stores.mongodb.documents import ORDER, literal, micros, present, to_claimed
-from headway.stores.mongodb.statistics import Surveying
+from headway.stores.mongodb.commands import MongoPart
+from headway.stores.mongodb.documents import (
+    ORDER,
+    Collections,
+    literal,
+    micros,
+    present,
+    to_claimed,
+)
 
 TRIES = 6
 FURTHEST = 5_000
@@ -43,8 +50,9 @@ FIELDS: Document = dict.fromkeys(
 )  # fmt: skip
 
 
-class Claiming(Surveying):
-    def __init__(self) -> None:
+class MongoClaims(MongoPart):
+    def __init__(self, names: Collections) -> None:
+        super().__init__(names)
         self._left_out: dict[str, float] = {}
         """Ids of jobs that could not be had, and until when they are not tried again."""
 
@@ -83,7 +91,7 @@ class Claiming(Surveying):
             for place, queue in enumerate(order.queues)
             if queue.limit > 0
         }
-        survey = self._survey(now, looks)
+        survey = self._commands.lookups(now, looks)
         survey.body["pipeline"].append(
             {
                 "$lookup": {
@@ -140,7 +148,7 @@ class Claiming(Surveying):
         )
         if not reply["n"]:
             return []
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {**taken, "$expr": {"$gt": ["$until", present(now)]}},
             FIELDS,
             hint="running",
@@ -183,7 +191,7 @@ class Claiming(Surveying):
         blocked = "blocked" in reply
         if not reply["n"] and not blocked:
             return []
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {"_id": {"$in": ids}, "token": order.token}, FIELDS, after=reply.get("operationTime")
         )
         if blocked:

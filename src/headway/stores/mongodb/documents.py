@@ -8,7 +8,6 @@ from typing import Any
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
-from headway.domain.queries import WorkerRecord
 from headway.drivers.mongodb import Document
 
 NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
@@ -202,20 +201,6 @@ def to_attempt(job_id: str, entry: Document) -> AttemptRecord:
         started_at=maybe_moment(entry.get("started_at")),
         finished_at=moment(entry["finished_at"]),
         error=entry["error"],
-    )
-
-
-def to_worker(document: Document) -> WorkerRecord:
-    return WorkerRecord(
-        id=document["_id"],
-        host=document["host"],
-        pid=document["pid"],
-        queues=tuple(document["queues"]),
-        types=tuple(document["types"]),
-        concurrency=document["concurrency"],
-        running=document["running"],
-        started_at=moment(document["started_at"]),
-        seen_at=moment(document["seen_at"]),
     )
 
 

@@ -1,7 +1,7 @@
-"""`find` and `count`: which index leads to what a filter asks for, and where looking ends.
+"""Search for jobs by a filter: the index that serves it, and the bounds of the search.
 
-Every way is bounded. Those that give jobs by id, newest first, look at so many and say where they
-stopped; a small set that no index has by id is looked at as a whole, or not at all.
+Every search is bounded. An index that is sorted by id gives a part of the jobs, newest first, and
+the id to go on from. A small set from another index is read whole; a large one is not used.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headway.domain.views import Counted
 from headway.drivers.mongodb import Document
 from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
+from headway.stores.mongodb.commands import JobCommands, MongoPart
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
-from headway.stores.mongodb.read import Reading
 
 SCAN = 10_000
 """Jobs looked at for one page."""
@@ -48,7 +48,7 @@ class Way(msgspec.Struct, frozen=True):
     few: tuple[tuple[Document, str | None], ...] = ()
 
 
-class Finding(Reading):
+class MongoSearch(MongoPart):
     @reading
     def find(
         self,
@@ -61,7 +61,7 @@ class Finding(Reading):
         check_page(cursor, limit, "jobs")
         judged = has_text(which)
         most = max(limit + 1, JUDGED) if judged else limit + 1
-        documents, last = yield from self._look(which, cursor, SCAN, most, now)
+        documents, last = yield from look(self._commands, which, cursor, SCAN, most, now)
         jobs = [to_record(document) for document in documents]
         if not judged:
             return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else last)
@@ -80,59 +80,61 @@ class Finding(Reading):
         if has_text(which):
             most = 2 * MAX_PAGE
             fields = {"input": 1, "last_error": 1}
-            documents, last = yield from self._look(which, None, SCAN, most, now, fields)
+            documents, last = yield from look(self._commands, which, None, SCAN, most, now, fields)
             found = sum(_fits(which, document) for document in documents)
             every = last is None and len(documents) < most
             return Counted(min(found, at_most), every and found <= at_most)
-        documents, last = yield from self._look(
-            which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
+        documents, last = yield from look(
+            self._commands, which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
         )
         found = len(documents)
         return Counted(min(found, at_most), last is None and found <= at_most)
 
-    def _look(
-        self,
-        which: JobFilter,
-        cursor: str | None,
-        scan: int,
-        most: int,
-        now: datetime | None,
-        fields: Document | None = None,
-    ) -> Operation[tuple[list[Document], str | None]]:
-        """What matches, newest first, and the job at which looking ended, if it did early."""
-        way = way_to(which, now)
-        base, precise = way.base, way.precise
-        if way.few:
-            ids = yield from self._few(way)
-            base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
-            scan = scan if ids is None else FEW
-        below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
-        reach: Document = {"$and": [base, below]}
-        looked = most if precise else scan
-        documents: list[Document] = yield self._aggregate(
-            {"$match": reach},
-            {"$sort": {"_id": -1}},
-            {"$limit": looked},
-            {"$match": matching(which, now)},
-            {"$limit": most},
-            {"$project": {"history": 0} if fields is None else fields},
-        )
-        if precise or len(documents) == most:
-            return documents, None
-        rest: list[Document] = yield self._find(
-            reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=looked - 1
-        )
-        return documents, rest[0]["_id"] if rest else None
 
-    def _few(self, way: Way) -> Operation[set[str] | None]:
-        """The ids of a small set; None if it is not small."""
-        ids: set[str] = set()
-        for question, index in way.few:
-            documents = yield self._find(question, {"_id": 1}, limit=FEW + 1, hint=index)
-            ids.update(document["_id"] for document in documents)
-            if len(ids) > FEW:
-                return None
-        return ids
+def look(
+    commands: JobCommands,
+    which: JobFilter,
+    cursor: str | None,
+    scan: int,
+    most: int,
+    now: datetime | None,
+    fields: Document | None = None,
+) -> Operation[tuple[list[Document], str | None]]:
+    """What matches, newest first, and the job at which looking ended, if it did early."""
+    way = way_to(which, now)
+    base, precise = way.base, way.precise
+    if way.few:
+        ids = yield from _small_set(commands, way)
+        base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
+        scan = scan if ids is None else FEW
+    below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
+    reach: Document = {"$and": [base, below]}
+    looked = most if precise else scan
+    documents: list[Document] = yield commands.aggregate(
+        {"$match": reach},
+        {"$sort": {"_id": -1}},
+        {"$limit": looked},
+        {"$match": matching(which, now)},
+        {"$limit": most},
+        {"$project": {"history": 0} if fields is None else fields},
+    )
+    if precise or len(documents) == most:
+        return documents, None
+    rest: list[Document] = yield commands.find(
+        reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=looked - 1
+    )
+    return documents, rest[0]["_id"] if rest else None
+
+
+def _small_set(commands: JobCommands, way: Way) -> Operation[set[str] | None]:
+    """The ids of a small set; None if it is not small."""
+    ids: set[str] = set()
+    for question, index in way.few:
+        documents = yield commands.find(question, {"_id": 1}, limit=FEW + 1, hint=index)
+        ids.update(document["_id"] for document in documents)
+        if len(ids) > FEW:
+            return None
+    return ids
 
 
 def way_to(which: JobFilter, now: datetime | None) -> Way:

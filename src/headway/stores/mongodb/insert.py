@@ -1,4 +1,4 @@
-"""Storing new jobs: deduplicated, blocked, or pending."""
+"""Insertion of new jobs: deduplicated, blocked, or pending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
-from headway.stores.mongodb.claim import Claiming
+from headway.stores.mongodb.commands import JobCommands, MongoPart, by_sequence
 from headway.stores.mongodb.documents import (
     OPEN,
     in_parts,
@@ -24,15 +24,12 @@ from headway.stores.mongodb.documents import (
     of_sequence,
     stamp,
 )
-from headway.stores.mongodb.read import by_sequence
 
 _Key = tuple[str, str]
 """A job type and a deduplication key."""
 
 
-class Inserting(Claiming):
-    """The verb `insert`, and what a completion needs of it."""
-
+class MongoInserts(MongoPart):
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
@@ -43,7 +40,7 @@ class Inserting(Claiming):
             twins = yield from self._twins(jobs, now)
         ids = {job_id: twin.id for job_id, twin in twins.items()}
         wanted = [_waiting_for(job, ids) for job in jobs if job.id not in twins]
-        stored = yield from self._store(wanted, (), now)
+        stored = yield from store_jobs(self._commands, wanted, (), now)
         answers: list[Inserted] = []
         for job in jobs:
             twin = twins.get(job.id)
@@ -111,12 +108,12 @@ class Inserting(Claiming):
         fields = dict.fromkeys(
             ("type", "dedup_key", "created_at", "run_at", "state", "continued"), 1
         )
-        (found,) = yield self._survey(
+        (found,) = yield self._commands.lookups(
             now, {"first": [{"$match": {"$or": list(seen.values())}}, {"$project": fields}]}
         )
         first: list[Document] = found["first"]
         continued = [document["_id"] for document in first if "continued" in document]
-        last = yield from self._last_jobs(continued, {"state": 1, "sequence_id": 1})
+        last = yield from self._commands.last_jobs(continued, {"state": 1, "sequence_id": 1})
         by_key: dict[_Key, list[Document]] = defaultdict(list)
         for document in sorted(first, key=_by_age, reverse=True):
             if document["_id"] in last:
@@ -124,114 +121,115 @@ class Inserting(Claiming):
             by_key[document["type"], document["dedup_key"]].append(document)
         return by_key, moment(found["now"])
 
-    def _store(
-        self, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
-    ) -> Operation[dict[str, Inserted]]:
-        """Store jobs; those in `awaited` are born with somebody waiting for them."""
-        stored: dict[str, Inserted] = {}
-        if not jobs:
-            return stored
-        ids = [job.id for job in jobs]
-        outside = {blocker for job in jobs for blocker in job.blockers}.difference(ids)
-        looks: dict[str, Sequence[Document]] = {
-            "taken": [
-                {"$match": {"_id": {"$in": ids}}},
-                {"$project": {"type": 1, "run_at": 1, "state": 1}},
-            ]
-        }
-        if outside:
-            looks["last"] = [
-                {"$match": {"$or": of_sequence(outside)}},
-                {"$project": {"state": 1, "sequence_id": 1}},
-            ]
-        alone = len(jobs) == 1 and not outside
-        (found,) = yield self._survey(now, looks, alone=alone)
-        present = moment(found["now"])
-        taken: dict[str, Document] = {document["_id"]: document for document in found["taken"]}
-        last = by_sequence(found.get("last", ()))
-        yield from self._refuse_cycles(jobs)
-        new: dict[str, Document] = {}
-        met: set[str] = set()
-        for job in jobs:
-            there = taken.get(job.id)
-            if there is not None or job.id in new:
-                if job.id_given or (there is not None and there["type"] != job.type):
-                    raise DuplicateJob(job.id)
-                if there is not None:  # by an earlier try of ours, whose answer was lost
-                    blocked = there["state"] == JobState.BLOCKED
-                    stored[job.id] = Inserted(job.id, moment(there["run_at"]), blocked)
-                continue
-            waiting = 0
-            for blocker in job.blockers:
-                if blocker in new:
-                    new[blocker]["awaited"] = True
-                    waiting += 1
-                elif blocker in last:
-                    met.add(blocker)
-                    waiting += last[blocker]["state"] != JobState.COMPLETED
-                else:
-                    raise JobNotFound(blocker)
-            run_at = due(job.schedule, present)
-            new[job.id] = new_document(
-                job, present, run_at, waiting=waiting, awaited=job.id in awaited
-            )
-            stored[job.id] = Inserted(job.id, run_at, waiting > 0)
-        if met:
-            yield from self._await([last[blocker] for blocker in met])
-        for part in in_parts(new.values()):
-            yield Command({"insert": self._names.job, "documents": part}, alone=alone)
+
+def store_jobs(
+    commands: JobCommands, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
+) -> Operation[dict[str, Inserted]]:
+    """Store jobs; those in `awaited` are born with somebody waiting for them."""
+    stored: dict[str, Inserted] = {}
+    if not jobs:
         return stored
-
-    def _await(self, blockers: Iterable[Document]) -> Operation[None]:
-        """Tell blockers that somebody waits for them.
-
-        Always a real change, also of one that has completed: whoever completes, continues or
-        prunes it at the same time meets it, and one of the two transactions is tried again.
-        """
-        incomplete: list[str] = []
-        complete: list[str] = []
-        for blocker in blockers:
-            is_complete = blocker["state"] == JobState.COMPLETED
-            (complete if is_complete else incomplete).append(blocker["_id"])
-        changes: list[tuple[list[str], Document]] = [
-            (incomplete, {"$set": {"awaited": True}, "$inc": {"locks": 1}}),
-            (complete, {"$inc": {"locks": 1}}),
+    ids = [job.id for job in jobs]
+    outside = {blocker for job in jobs for blocker in job.blockers}.difference(ids)
+    looks: dict[str, Sequence[Document]] = {
+        "taken": [
+            {"$match": {"_id": {"$in": ids}}},
+            {"$project": {"type": 1, "run_at": 1, "state": 1}},
         ]
-        yield Command(
-            {
-                "update": self._names.job,
-                "updates": [
-                    {"q": {"_id": {"$in": sorted(ids)}}, "u": change, "multi": True}
-                    for ids, change in changes
-                    if ids
-                ],
-            }
-        )
+    }
+    if outside:
+        looks["last"] = [
+            {"$match": {"$or": of_sequence(outside)}},
+            {"$project": {"state": 1, "sequence_id": 1}},
+        ]
+    alone = len(jobs) == 1 and not outside
+    (found,) = yield commands.lookups(now, looks, alone=alone)
+    present = moment(found["now"])
+    taken: dict[str, Document] = {document["_id"]: document for document in found["taken"]}
+    last = by_sequence(found.get("last", ()))
+    yield from _refuse_cycles(commands, jobs)
+    new: dict[str, Document] = {}
+    met: set[str] = set()
+    for job in jobs:
+        there = taken.get(job.id)
+        if there is not None or job.id in new:
+            if job.id_given or (there is not None and there["type"] != job.type):
+                raise DuplicateJob(job.id)
+            if there is not None:  # by an earlier try of ours, whose answer was lost
+                blocked = there["state"] == JobState.BLOCKED
+                stored[job.id] = Inserted(job.id, moment(there["run_at"]), blocked)
+            continue
+        waiting = 0
+        for blocker in job.blockers:
+            if blocker in new:
+                new[blocker]["awaited"] = True
+                waiting += 1
+            elif blocker in last:
+                met.add(blocker)
+                waiting += last[blocker]["state"] != JobState.COMPLETED
+            else:
+                raise JobNotFound(blocker)
+        run_at = due(job.schedule, present)
+        new[job.id] = new_document(job, present, run_at, waiting=waiting, awaited=job.id in awaited)
+        stored[job.id] = Inserted(job.id, run_at, waiting > 0)
+    if met:
+        yield from _await(commands, [last[blocker] for blocker in met])
+    for part in in_parts(new.values()):
+        yield Command({"insert": commands.names.job, "documents": part}, alone=alone)
+    return stored
 
-    def _refuse_cycles(self, jobs: Sequence[NewJob]) -> Operation[None]:
-        """Only a job that continues a sequence can come to wait for itself."""
-        for job in jobs:
-            goal = job.sequence_id
-            if goal is None or goal == job.id or not job.blockers:
-                continue
-            seen: set[str] = set()
-            ahead = set(job.blockers)
-            while ahead:
-                if goal in ahead:
-                    raise InvalidOption(
-                        f"job {job.id} ({job.type}) would wait for itself: one of its blockers "
-                        f"waits for its own sequence {goal}"
-                    )
-                seen |= ahead
-                last = yield from self._last_jobs(
-                    ahead, {"sequence_id": 1, "blockers": 1, "waiting": 1, "state": 1}
+
+def _await(commands: JobCommands, blockers: Iterable[Document]) -> Operation[None]:
+    """Tell blockers that somebody waits for them.
+
+    Always a real change, also of one that has completed: whoever completes, continues or
+    prunes it at the same time meets it, and one of the two transactions is tried again.
+    """
+    incomplete: list[str] = []
+    complete: list[str] = []
+    for blocker in blockers:
+        is_complete = blocker["state"] == JobState.COMPLETED
+        (complete if is_complete else incomplete).append(blocker["_id"])
+    changes: list[tuple[list[str], Document]] = [
+        (incomplete, {"$set": {"awaited": True}, "$inc": {"locks": 1}}),
+        (complete, {"$inc": {"locks": 1}}),
+    ]
+    yield Command(
+        {
+            "update": commands.names.job,
+            "updates": [
+                {"q": {"_id": {"$in": sorted(ids)}}, "u": change, "multi": True}
+                for ids, change in changes
+                if ids
+            ],
+        }
+    )
+
+
+def _refuse_cycles(commands: JobCommands, jobs: Sequence[NewJob]) -> Operation[None]:
+    """Only a job that continues a sequence can come to wait for itself."""
+    for job in jobs:
+        goal = job.sequence_id
+        if goal is None or goal == job.id or not job.blockers:
+            continue
+        seen: set[str] = set()
+        ahead = set(job.blockers)
+        while ahead:
+            if goal in ahead:
+                raise InvalidOption(
+                    f"job {job.id} ({job.type}) would wait for itself: one of its blockers "
+                    f"waits for its own sequence {goal}"
                 )
-                ahead = {
-                    blocker
-                    for document in last.values()
-                    if document.get("waiting") and document["state"] != JobState.COMPLETED
-                    for blocker in document["blockers"]
-                } - seen
+            seen |= ahead
+            last = yield from commands.last_jobs(
+                ahead, {"sequence_id": 1, "blockers": 1, "waiting": 1, "state": 1}
+            )
+            ahead = {
+                blocker
+                for document in last.values()
+                if document.get("waiting") and document["state"] != JobState.COMPLETED
+                for blocker in document["blockers"]
+            } - seen
 
 
 def _newest(sequences: Iterable[Document], job: NewJob, now: datetime) -> Inserted | None:

@@ -28,9 +28,10 @@ from headway.domain.settlement import (
     Settlement,
     without_repeats,
 )
-from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.drivers.mongodb import Document, Try, WhichTry
 from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     LARGEST,
     OPEN,
@@ -42,7 +43,7 @@ from headway.stores.mongodb.documents import (
     sequence_of,
     stamp,
 )
-from headway.stores.mongodb.insert import Inserting
+from headway.stores.mongodb.insert import store_jobs
 
 MOST = 200
 """Completions in one change; each of them looks its output up in a list of so many."""
@@ -52,9 +53,7 @@ KEPT = 100
 _GiveBack = Retry | Fail | Release | Reschedule | Lose
 
 
-class Settling(Inserting):
-    """The verbs `extend`, `settle` and `finish`."""
-
+class MongoSettlements(MongoPart):
     def extend(
         self,
         held: Sequence[Held],
@@ -70,7 +69,7 @@ class Settling(Inserting):
         for one in dict.fromkeys(held):
             by_token[one.token].append(one.job_id)
         until = {"$add": [present(now), micros(lease_for)]}
-        reply = yield self._update(
+        reply = yield self._commands.update(
             [
                 {
                     "q": {"_id": {"$in": sorted(ids)}, "state": "running", "token": token}
@@ -125,7 +124,7 @@ class Settling(Inserting):
                 *_completions(plain, now, mark, alone=True),
                 *(_giving_back(change, now, mark) for change in others),
             ]
-            reply = yield self._update(changes, alone=True)
+            reply = yield self._commands.update(changes, alone=True)
             count, after = reply["n"], reply.get("operationTime")
         if lost:
             taken, later = yield from self._lose(lost, now, mark)
@@ -163,12 +162,12 @@ class Settling(Inserting):
         """Take jobs away whose leases ran out; how many, and the operation time. One that its
         holder is completing in a transaction of its own keeps no other waiting."""
         changes = [_giving_back(change, now, mark) for change in lost]
-        reply = yield self._update(changes, alone=True, at_once=True)
+        reply = yield self._commands.update(changes, alone=True, at_once=True)
         if "blocked" not in reply:
             return reply["n"], reply.get("operationTime")
         after = reply.get("operationTime")
         for change in changes:
-            reply = yield self._update([change], alone=True, at_once=True)
+            reply = yield self._commands.update([change], alone=True, at_once=True)
             after = reply.get("operationTime") or after
         return 0, after  # not known; whoever asks has to look
 
@@ -181,10 +180,10 @@ class Settling(Inserting):
     ) -> Operation[list[Freed]]:
         """Complete jobs that are continued or that somebody may wait for."""
         changes = _completions(completions, now, mark, alone=False)
-        reply = yield self._update(list(changes))
+        reply = yield self._commands.update(list(changes))
         if not reply["n"]:
             return []
-        rows = yield self._find(
+        rows = yield self._commands.find(
             {"_id": {"$in": [done.job_id for done in completions]}, "mark": mark},
             {"sequence_id": 1, "awaited": 1},
         )
@@ -209,7 +208,7 @@ class Settling(Inserting):
                     awaited.add(successor.id)
             elif row.get("awaited"):
                 ended.append(sequence_of(row))
-        yield from self._store(following, awaited, now)
+        yield from store_jobs(self._commands, following, awaited, now)
         if not ended:
             return []
         return (yield from self._free(ended, now))
@@ -222,7 +221,7 @@ class Settling(Inserting):
         met = {"$filter": {"input": "$blockers", "cond": {"$in": ["$$this", literal(ended)]}}}
         free = {"$and": [{"$eq": ["$state", "blocked"]}, {"$lte": ["$waiting", 0]}]}
         due = {"$max": ["$run_at", present(now)]}
-        yield self._update(
+        yield self._commands.update(
             [
                 {
                     "q": {"blockers": blockers, "waiting": {"$gt": 0}},
@@ -244,7 +243,7 @@ class Settling(Inserting):
                 }
             ]
         )
-        rows = yield self._find(
+        rows = yield self._commands.find(
             {"blockers": blockers, "mark": this.mark, "state": "pending"},
             {"type": 1, "queue": 1, "run_at": 1},
             sort={"_id": 1},
@@ -268,7 +267,7 @@ class Settling(Inserting):
         if successor is not None:
             change["continued"] = True
             gone.append("tail")
-        reply = yield self._update(
+        reply = yield self._commands.update(
             [
                 {
                     "q": {"_id": job_id, "state": {"$in": OPEN}},
@@ -276,7 +275,7 @@ class Settling(Inserting):
                 }
             ]
         )
-        rows: list[Document] = yield self._find(
+        rows: list[Document] = yield self._commands.find(
             {"_id": job_id}, {"sequence_id": 1, "awaited": 1, "state": 1}
         )
         if not rows:
@@ -292,22 +291,13 @@ class Settling(Inserting):
     ) -> Operation[tuple[dict[str, Document], datetime]]:
         """How the jobs are held now, by the store's clock, and who marked them last. `after` what
         was refused, so that the reason for it shows."""
-        documents: list[Document] = yield self._aggregate(
+        documents: list[Document] = yield self._commands.aggregate(
             {"$match": {"_id": {"$in": list(ids)}}},
             {"$project": {"state": 1, "token": 1, "until": 1, "mark": 1, "now": present(now)}},
             after=after,
         )
         at = documents[0]["now"] if documents else 0
         return {document["_id"]: document for document in documents}, moment(at)
-
-    def _update(
-        self, changes: list[Document], *, alone: bool = False, at_once: bool = False
-    ) -> Command:
-        return Command(
-            {"update": self._names.job, "updates": changes, "ordered": False},
-            alone=alone,
-            at_once=at_once,
-        )
 
 
 def holding(id: Any, token: str, now: datetime | None) -> Document:

@@ -1,4 +1,4 @@
-"""How things stand on the whole: counts, throughput, failures. Only `counts` reads everything."""
+"""Counts, throughput and failures, over all jobs. Only `counts` reads all of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from headway.domain.queries import (
 )
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     ORDER,
     maybe_moment,
@@ -32,7 +33,7 @@ from headway.stores.mongodb.documents import (
     stamp,
     to_record,
 )
-from headway.stores.mongodb.find import STOPPED, Finding, matching
+from headway.stores.mongodb.find import STOPPED, look, matching
 
 COUNTED = 3_000
 """Jobs of one state that are counted one by one."""
@@ -53,10 +54,10 @@ _Group = tuple[str, str, JobState, bool]
 """Queue, type, state, due."""
 
 
-class Surveying(Finding):
+class MongoStatistics(MongoPart):
     @reading
     def counts(self) -> Operation[list[JobCount]]:
-        documents = yield self._aggregate(_grouped("queue", "type", "state"))
+        documents = yield self._commands.aggregate(_grouped("queue", "type", "state"))
         found = sorted(documents, key=lambda document: tuple(document["_id"].values()))
         return [
             JobCount(
@@ -71,7 +72,7 @@ class Surveying(Finding):
 
     @reading
     def time(self, *, now: datetime | None = None) -> Operation[datetime]:
-        (found,) = yield self._survey(now, {})
+        (found,) = yield self._commands.lookups(now, {})
         return moment(found["now"])
 
     @reading
@@ -80,9 +81,11 @@ class Surveying(Finding):
         reply = yield Command({"count": self._names.job}, alone=True)
         total: int = reply["n"]
         if total <= READ_WHOLE:
-            documents = yield self._aggregate(_due(now), _grouped("queue", "type", "state", "due"))
+            documents = yield self._commands.aggregate(
+                _due(now), _grouped("queue", "type", "state", "due")
+            )
             return _tallies({_group(each): (*_numbers(each), True) for each in documents})
-        documents = yield self._aggregate(
+        documents = yield self._commands.aggregate(
             {"$sample": {"size": SAMPLE}}, _due(now), _grouped("queue", "type", "state", "due")
         )
         sampled = {_group(each): each["count"] for each in documents}
@@ -120,7 +123,7 @@ class Surveying(Finding):
             ]
             for place, (which, order, most) in enumerate(parts.values())
         }
-        (found,) = yield self._survey(now, looks)
+        (found,) = yield self._commands.lookups(now, looks)
         counted: dict[_Group, tuple[int, Any]] = {}
         cut: set[tuple[JobState, str | None]] = set()
         for place, (part, (_, _, most)) in enumerate(parts.items()):
@@ -135,7 +138,7 @@ class Surveying(Finding):
         queues: list[str] = []
         while len(queues) < MOST_QUEUES:
             beyond = {"state": "pending", "queue": {"$gt": queues[-1] if queues else ""}}
-            documents = yield self._find(
+            documents = yield self._commands.find(
                 beyond, {"queue": 1}, sort={"queue": 1}, limit=1, hint="pending"
             )
             if not documents:
@@ -150,7 +153,7 @@ class Surveying(Finding):
         fields: Document = dict.fromkeys(
             ("queue", "type", "state", "run_at", "started_at", "finished_at"), 1
         )
-        documents = yield self._find(_ENDED, fields, sort={"finished_at": -1}, limit=limit)
+        documents = yield self._commands.find(_ENDED, fields, sort={"finished_at": -1}, limit=limit)
         return [
             EndedJob(
                 queue=each["queue"],
@@ -179,7 +182,7 @@ class Surveying(Finding):
             ]
             for number, start in enumerate(starts)
         }
-        (found,) = yield self._survey(now, looks)
+        (found,) = yield self._commands.lookups(now, looks)
         counts: list[EndedCount] = []
         for number, start in enumerate(starts):
             ended: list[Document] = found[f"slice{number}"]
@@ -203,7 +206,9 @@ class Surveying(Finding):
             return []
         which = structs.replace(which, states=(JobState.FAILED,))
         if has_text(which):
-            documents, last = yield from self._look(which, None, FAILURES_LOOKED_AT, MAX_PAGE, now)
+            documents, last = yield from look(
+                self._commands, which, None, FAILURES_LOOKED_AT, MAX_PAGE, now
+            )
             jobs = [
                 job
                 for job in map(to_record, documents)
@@ -213,7 +218,7 @@ class Surveying(Finding):
         everything = which == JobFilter(states=which.states)
         most = FAILURES if everything else FAILURES_LOOKED_AT
         newest: Document = {"fingerprint": 1, "_id": -1} if everything else {"_id": -1}
-        documents = yield self._aggregate(
+        documents = yield self._commands.aggregate(
             {"$match": {"state": "failed"}},
             {"$sort": newest},
             {"$limit": most},
@@ -230,7 +235,7 @@ class Surveying(Finding):
             {"$sort": {"count": -1, "last": -1}},
             {"$limit": limit},
         )
-        more = yield self._find(
+        more = yield self._commands.find(
             {"state": "failed"}, {"_id": 1}, sort={"_id": -1}, limit=1, skip=most
         )
         return [

@@ -39,8 +39,14 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
+from headway.stores.mongodb.audit import MongoAudit
+from headway.stores.mongodb.claim import MongoClaims
 from headway.stores.mongodb.documents import Collections
+from headway.stores.mongodb.find import MongoSearch
+from headway.stores.mongodb.insert import MongoInserts
+from headway.stores.mongodb.manage import MongoManagement
 from headway.stores.mongodb.migrate import applied_migrations, apply_migrations, migrations
+from headway.stores.mongodb.read import MongoReads
 from headway.stores.mongodb.runners import (
     DRIVERS_ERRORS,
     AsyncRunner,
@@ -56,7 +62,10 @@ from headway.stores.mongodb.runners import (
     through_conflicts,
     through_conflicts_sync,
 )
-from headway.stores.mongodb.transfer import Moving
+from headway.stores.mongodb.settle import MongoSettlements
+from headway.stores.mongodb.statistics import MongoStatistics
+from headway.stores.mongodb.transfer import MongoTransfer
+from headway.stores.mongodb.workers import MongoWorkers
 from headway.stores.retry import OperationRetry
 from headway.stores.time_limits import LONGEST, TimeLimits
 
@@ -81,7 +90,19 @@ OLDEST = 17
 """The wire version of MongoDB 6.0."""
 
 
-class MongoStore(Moving, Forkable):
+class MongoStore(
+    MongoInserts,
+    MongoClaims,
+    MongoSettlements,
+    MongoReads,
+    MongoSearch,
+    MongoStatistics,
+    MongoManagement,
+    MongoAudit,
+    MongoWorkers,
+    MongoTransfer,
+    Forkable,
+):
     """Jobs in collections of a MongoDB replica set."""
 
     capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
@@ -95,8 +116,7 @@ class MongoStore(Moving, Forkable):
         connections: int = 16,
         retry: OperationRetry | None = None,
     ) -> None:
-        super().__init__()
-        self._names = Collections(check_identifier("schema name", schema))
+        super().__init__(Collections(check_identifier("schema name", schema)))
         self.name, self._database = describe(url)
         self._url = url
         self._schema = schema

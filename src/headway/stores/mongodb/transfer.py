@@ -12,7 +12,7 @@ from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
 from headway.ports.transfer import BatchOutcome, MovedJob
-from headway.stores.mongodb.audit import Notebook
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     in_parts,
     literal,
@@ -26,25 +26,25 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(MovedJob)
 
 
-class Moving(Notebook):
+class MongoTransfer(MongoPart):
     def movable(
         self, states: Sequence[JobState], after: str | None, limit: int
     ) -> Operation[list[tuple[str, str]]]:
         # Along the ids: whatever is passed over is passed over once in all.
         which: Document = {"_id": {"$gt": after or ""}, "state": {"$in": list(map(str, states))}}
-        documents = yield self._find(
+        documents = yield self._commands.find(
             which, {"root_id": 1}, sort={"_id": 1}, limit=limit, hint="_id_"
         )
         return [(each["_id"], each.get("root_id") or each["_id"]) for each in documents]
 
     def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[MovedJob]]:
         roots = {"$in": list(root_ids)}
-        documents: list[Document] = yield self._find(
+        documents: list[Document] = yield self._commands.find(
             {"$or": [{"_id": roots}, {"root_id": roots}]}, {}, sort={"_id": 1}, alone=False
         )
         if lock and documents:
             ids = [document["_id"] for document in documents]
-            yield self._update(
+            yield self._commands.update(
                 [{"q": {"_id": {"$in": ids}}, "u": {"$inc": {"locks": 1}}, "multi": True}]
             )
         return [
@@ -57,7 +57,7 @@ class Moving(Notebook):
         ]
 
     def insert_moved(self, jobs: Sequence[MovedJob]) -> Operation[None]:
-        taken = yield self._find(
+        taken = yield self._commands.find(
             {"_id": {"$in": [moved.job.id for moved in jobs]}}, {"_id": 1}, alone=False
         )
         if taken:
@@ -75,7 +75,7 @@ class Moving(Notebook):
             }
             for moved in jobs
         ]
-        earlier = yield self._find(
+        earlier = yield self._commands.find(
             {"batch": batch}, {"_id": 1}, collection=self._names.staged_job, alone=False
         )
         if not earlier:  # else: by an earlier try whose answer was lost
@@ -83,7 +83,7 @@ class Moving(Notebook):
                 yield Command({"insert": self._names.staged_job, "documents": part})
 
     def take_staged(self, batch: str) -> Operation[list[MovedJob]]:
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {"batch": batch}, {"content": 1}, collection=self._names.staged_job, alone=False
         )
         if documents:
@@ -98,7 +98,7 @@ class Moving(Notebook):
     def staged_batches(self, limit: int) -> Operation[list[str]]:
         batches: list[str] = []
         while len(batches) < limit:  # hopping through the index
-            documents = yield self._find(
+            documents = yield self._commands.find(
                 {"batch": {"$gt": batches[-1] if batches else ""}},
                 {"batch": 1},
                 sort={"batch": 1},
@@ -117,8 +117,8 @@ class Moving(Notebook):
             "outcome": {"$ifNull": ["$outcome", literal(str(outcome))]},
             "at": {"$ifNull": ["$at", present(now)]},
         }
-        yield self._upsert(self._names.batch_outcome, batch, {"$set": said})
-        documents = yield self._find({"_id": batch}, collection=self._names.batch_outcome)
+        yield self._commands.upsert(self._names.batch_outcome, batch, {"$set": said})
+        documents = yield self._commands.find({"_id": batch}, collection=self._names.batch_outcome)
         return BatchOutcome(documents[0]["outcome"])
 
     def delete_outcome(self, batch: str) -> Operation[None]:
