@@ -13,7 +13,6 @@ from headway.admin.details import (
     read_sequences,
     read_why,
 )
-from headway.admin.explanation import is_alive
 from headway.admin.statistics import (
     BUCKETS,
     LATELY,
@@ -26,6 +25,7 @@ from headway.admin.statistics import (
     speeds,
     unsure,
 )
+from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
 from headway.domain.names import check_id
 from headway.domain.queries import (

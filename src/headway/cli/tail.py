@@ -17,12 +17,13 @@ import msgspec
 
 from headway.app import Headway
 from headway.cli.filters import read_filter
-from headway.cli.job_text import moment_now, note_on, shown_state
+from headway.cli.job_text import moment_now, note_on
 from headway.cli.output import in_colour, print_json_line, say
 from headway.cli.safe_text import harmless
 from headway.cli.session import Place, visit
 from headway.cli.target import Remote
 from headway.domain.job import JobRecord, JobState
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, Age, JobFilter
 
 AT_ONCE = 200

@@ -26,6 +26,13 @@ ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
 """The states of jobs on which an action has an effect."""
 
 
+def shown_state(job: JobRecord, now: datetime) -> ShownState:
+    """The state that people see: a pending job that is not due yet is scheduled."""
+    if job.state is JobState.PENDING and job.run_at > now:
+        return ShownState.SCHEDULED
+    return ShownState(job.state)
+
+
 def offered_actions(shown: ShownState) -> tuple[JobAction, ...]:
     """What an operator can do to a job that is shown in this state. Running a job now that is due
     already would change nothing."""

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from headway.domain.lifecycle import shown_state
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
@@ -44,7 +45,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
             text.rate,
             text.short_id,
             text.shortened,
-            text.shown,
+            shown_state,
             text.span,
         )
     }

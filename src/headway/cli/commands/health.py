@@ -8,10 +8,10 @@ import socket
 
 import click
 
-from headway.admin.explanation import is_alive
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed, clean_errors
 from headway.cli.target import app_argument
+from headway.domain.health import is_alive
 
 PATIENCE = 5.0
 """Seconds that the store has for answering."""

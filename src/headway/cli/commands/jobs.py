@@ -7,13 +7,14 @@ import click
 from headway.app import Headway
 from headway.cli.actions import act
 from headway.cli.filters import filter_argument, read_filter, targets_argument
-from headway.cli.job_text import moment_now, note_on, print_job, shown_state
+from headway.cli.job_text import moment_now, note_on, print_job
 from headway.cli.output import Column, json_option, print_json, print_table, say, watched
 from headway.cli.session import Place, visit
 from headway.cli.tail import tail_jobs
 from headway.cli.target import Remote, place_option
 from headway.cli.times import ago, duration
 from headway.domain.job import JobRecord
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
 from headway.domain.views import JobAction, JobDetail
 

@@ -6,7 +6,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.filters import filter_argument, read_filter
-from headway.cli.job_text import moment_now, note_on, shown_state
+from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceShown
 from headway.cli.output import (
     Column,
@@ -20,6 +20,7 @@ from headway.cli.session import Place, visit
 from headway.cli.target import Remote, place_option
 from headway.cli.times import ago
 from headway.cli.tree import print_tree
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
 from headway.domain.views import SequenceGraph, SequencePage, SequenceView
 

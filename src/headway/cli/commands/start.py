@@ -11,7 +11,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
-from headway.cli.job_text import moment_now, shown_state
+from headway.cli.job_text import moment_now
 from headway.cli.json_results import Started
 from headway.cli.output import json_option, print_json, say, tell
 from headway.cli.safe_text import harmless_json
@@ -19,6 +19,7 @@ from headway.cli.session import Place, visit
 from headway.cli.target import Remote, place_option
 from headway.cli.times import duration, moment
 from headway.domain.job import JobRecord, JobState
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
 from headway.errors import WaitError, WaitTimeout
