@@ -134,7 +134,7 @@ def test_destructive_verbs_need_yes_for_one_job_too(dsn: str, jobs: Populated, v
 
 
 def test_runs_a_scheduled_job_now(dsn: str, jobs: Populated) -> None:
-    assert command("jobs", "run", jobs.scheduled, "-a", dsn).stdout == "1 job made due\n"
+    assert command("jobs", "trigger", jobs.scheduled, "-a", dsn).stdout == "1 job triggered\n"
     assert ids(dsn, "state:scheduled") == []
 
 

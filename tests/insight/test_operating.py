@@ -84,11 +84,11 @@ async def test_cancel(shop: Shop) -> None:
     assert note.after == "cancelled"
 
 
-async def test_run_now(shop: Shop) -> None:
+async def test_trigger(shop: Shop) -> None:
     app, operator = shop.app, shop.app.operator("anna")
     later = await app.start(shop.charge.request(1), schedule=After(hours=1))
     shop.ear.heard.clear()
-    assert await operator.act(JobAction.RUN_NOW, [later.id]) == Batch(changed=1, passed_over=0)
+    assert await operator.act(JobAction.TRIGGER, [later.id]) == Batch(changed=1, passed_over=0)
     assert [job.id for job in await shop.claim("money")] == [later.id]
     assert JobsScheduled in {type(news) for news in shop.ear.heard}
 
@@ -123,6 +123,24 @@ async def test_a_deletion_is_noted_as_it_was(shop: Shop) -> None:
     assert note.count == 2
     assert sorted(note.target.split(", ")) == sorted([first.id, following.id])
     assert note.before in ("1 completed, 1 cancelled", "1 cancelled, 1 completed")
+
+
+async def test_a_sequence_is_named_by_any_of_its_jobs(shop: Shop) -> None:
+    """As the client does it: the current job is changed. A filter means the jobs that match."""
+    app, store, operator = shop.app, shop.app.store, shop.app.operator("anna")
+    first = await app.get(await app.start(shop.charge.request(1)))
+    following = NewJob(
+        id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, position=1
+    )
+    await store.run(store.finish, first.id, None, following)
+    by_filter = parse_filter(f"id:{first.id}")
+    assert await act_on_all(operator, JobAction.CANCEL, by_filter) == (0, 0)
+    batch = await operator.act(JobAction.CANCEL, [first.id, following.id])
+    assert batch == Batch(changed=1, passed_over=1)
+    assert (await app.get(following.id)).state is JobState.CANCELLED
+    assert (await app.get(first.id)).state is JobState.COMPLETED
+    (note,) = await notes(shop)
+    assert (note.target, note.before) == (following.id, "pending")
 
 
 async def test_the_note_tells_what_was_changed_not_what_was_seen_before(shop: Shop) -> None:

@@ -76,7 +76,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     )
     job = await shop.app.get(started["id"])
     assert (job.state, job.priority) == (JobState.PENDING, 3)
-    batch = await post(client, "/jobs/act", Batch, action="run", ids=[job.id])
+    batch = await post(client, "/jobs/act", Batch, action="trigger", ids=[job.id])
     assert batch.changed == 1
     assert await post(client, "/queues/pause", queue="mail") == {"queue": "mail", "paused": True}
     await post(client, "/queues/resume", queue="mail")

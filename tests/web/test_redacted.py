@@ -117,7 +117,7 @@ async def test_filters_of_others_are_shown_without_it(
         GUESSES[1](SECRET),
         f"args.note:{quoted('nothing of note')} args.card.password:{SECRET} {long}",
     ):
-        batch = await operator.act_on_all(JobAction.RUN_NOW, parse_filter(text))
+        batch = await operator.act_on_all(JobAction.TRIGGER, parse_filter(text))
         if "note" not in text:
             assert batch.changed == 3
         for path in ("/api/v1/audit", "/audit"):

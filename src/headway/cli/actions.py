@@ -21,7 +21,7 @@ DONE = {
     JobAction.RETRY: "retried",
     JobAction.CANCEL: "cancelled",
     JobAction.DELETE: "deleted",
-    JobAction.RUN_NOW: "made due",
+    JobAction.TRIGGER: "triggered",
 }
 COUNTED = 10_000
 """Jobs that are counted one by one before anybody is asked; more are estimated."""

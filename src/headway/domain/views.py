@@ -233,7 +233,7 @@ class JobAction(enum.StrEnum):
     """Failed and cancelled jobs."""
     CANCEL = "cancel"
     """Blocked, pending and running ones."""
-    RUN_NOW = "run"
+    TRIGGER = "trigger"
     """Pending ones, scheduled or not."""
     DELETE = "delete"
     """Sequences that have ended, whole, by any of their jobs; not while something unfinished waits

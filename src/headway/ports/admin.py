@@ -85,13 +85,14 @@ class Operating(Protocol):
     """Levers. Each leaves an audit row in the transaction of its effect."""
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
-        """On these jobs (at most 1,000): those in another state are passed over, not an error."""
+        """On the current jobs of the sequences that these jobs (at most 1,000) belong to. Jobs in
+        another state are passed over, not an error."""
         ...
 
     async def act_on_all(
         self, action: JobAction, which: JobFilter, *, cursor: str | None = None
     ) -> Batch:
-        """One batch of everything that matches; go on with the cursor until it is None."""
+        """On one batch of the jobs that match; go on with the cursor until it is None."""
         ...
 
     async def pause(self, queue: str) -> None: ...

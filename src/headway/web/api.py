@@ -311,7 +311,7 @@ OPERATIONS = (
         Started, _start, body=Start, status=201,
     ),
     Operation(
-        "POST", "/jobs/act", "act", "Retry, cancel, run now or delete jobs",
+        "POST", "/jobs/act", "act", "Retry, cancel, trigger or delete jobs",
         Batch, _act, body=Act,
     ),
     Operation(

@@ -31,7 +31,7 @@ COLUMNS = (
 
 @click.group()
 def jobs() -> None:
-    """List jobs, look at one, retry, cancel, delete or run them.
+    """List jobs, look at one, retry, cancel, trigger or delete them.
 
     A FILTER is words such as state:failed type:charge queue:mail args.order_id:7 error:timeout
     created:<1h; all of them must be true of a job.
@@ -136,7 +136,7 @@ def _verb(action: JobAction, help: str) -> None:
 _verb(JobAction.RETRY, "Make failed or cancelled jobs due again.")
 _verb(JobAction.CANCEL, "End jobs that have not ended; who runs one is told to stop.")
 _verb(JobAction.DELETE, "Delete the sequences of jobs that have ended, whole.")
-_verb(JobAction.RUN_NOW, "Make scheduled jobs due now.")
+_verb(JobAction.TRIGGER, "Make scheduled jobs due now.")
 
 
 async def find(there: Place, which: JobFilter, cursor: str | None, limit: int) -> Page:

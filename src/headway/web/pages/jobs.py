@@ -19,7 +19,7 @@ COUNTED = 1_000
 
 VERBS = {
     JobAction.RETRY: "Retry",
-    JobAction.RUN_NOW: "Run now",
+    JobAction.TRIGGER: "Trigger",
     JobAction.CANCEL: "Cancel",
     JobAction.DELETE: "Delete",
 }
