@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
-from headway.admin.actions import Operator
-from headway.admin.questions import Insights
+from headway.admin.actions import StoreActions
+from headway.admin.questions import StoreQuestions
 from headway.after_commit.observers import Observers
 from headway.client.client import Client
 from headway.client.sync import BlockingClient
@@ -29,7 +29,7 @@ from headway.jobs.job_type import StepType
 from headway.jobs.registry import Registry
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
-from headway.ports.admin import Insight, Operating
+from headway.ports.admin import Actions, Questions
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
 from headway.ports.notifier import Notifier, Reach
@@ -145,7 +145,7 @@ class Headway(Client, Forkable):
             clock=self.clock,
         )
         self._transactions = transactions
-        self._insights = Insights(self.store, self.registry, self.clock)
+        self._questions = StoreQuestions(self.store, self.registry, self.clock)
         self._migrate = embedded if migrate is None else migrate
         self._opening = Opening(self.store, migrate=self._migrate)
         self._notifier_opening = Opening(self.notifier)
@@ -227,14 +227,16 @@ class Headway(Client, Forkable):
         return tuple(dict.fromkeys(each.options.queue for each in known))
 
     @property
-    def insights(self) -> Insight:
+    def questions(self) -> Questions:
         """What operators ask: overview, queues, jobs, why, failures. Use it while the app is
         open."""
-        return self._insights
+        return self._questions
 
-    def operator(self, actor: str) -> Operating:
+    def actions(self, actor: str) -> Actions:
         """What operators do, in the name of `actor`, which the audit keeps."""
-        return Operator(self.store, self.registry, self.clock, self.observers, self._teller, actor)
+        return StoreActions(
+            self.store, self.registry, self.clock, self.observers, self._teller, actor
+        )
 
     @property
     def sync(self) -> SyncClient:

@@ -97,7 +97,7 @@ async def test_it_is_written_down_who_did_it(sqlite_path: Path) -> None:
     done = await asyncio.to_thread(command, "jobs", "retry", jobs.failed, "-a", dsn)
     assert done.exit_code == 0
     async with make_app(dsn) as app:
-        (record,) = (await app.insights.audit()).records
+        (record,) = (await app.questions.audit()).records
     assert record.actor == f"cli:{getpass.getuser()}@{socket.gethostname()}"
     assert (record.action, record.count) == ("retry", 1)
 

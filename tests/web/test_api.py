@@ -15,7 +15,7 @@ import pytest
 from headway import After, JobState
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
-from headway.ports.admin import Insight, Operating
+from headway.ports.admin import Actions, Questions
 from headway.web import Open, serving
 from headway.web.api import OPERATIONS
 from tests.web.conftest import TOKEN
@@ -84,7 +84,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert batch.changed == 1
     batch = await post(client, "/jobs/act", Batch, action="delete", ids=[job.id])
     assert batch.changed == 1
-    records = (await shop.app.insights.audit()).records
+    records = (await shop.app.questions.audit()).records
     assert {record.actor for record in records} == {"ada"}
     assert len(records) == 8
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, sh
 async def test_the_api_has_everything_that_the_contract_has() -> None:
     promised = {
         name
-        for contract in (Insight, Operating)
+        for contract in (Questions, Actions)
         for name in vars(contract)
         if not name.startswith("_")
     }

@@ -202,7 +202,7 @@ async def test_every_page_is_accessible(shop: Shop, visitor: Visitor) -> None:
     await shop.app.start(shop.greet.request("ada"), schedule=After(minutes=5))
     worker = shop.app.worker()
     await worker.start()
-    await shop.app.operator("ada").pause("mail")
+    await shop.app.actions("ada").pause("mail")
     page = visitor.page
     paths = [
         "/", "/jobs", f"/jobs/{failed}", f"/sequences/{sequence.id}", "/jobs?q=state:failed",

@@ -47,7 +47,7 @@ _AFTER: dict[JobAction, str] = {
 }
 
 
-class Operator:
+class StoreActions:
     """Acts in the name of `actor`. Safe to use from any number of tasks."""
 
     def __init__(

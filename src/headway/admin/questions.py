@@ -71,7 +71,7 @@ TREND = (timedelta(seconds=2), timedelta(minutes=5))
 """How long ago a look must have been for the difference to say something."""
 
 
-class Insights:
+class StoreQuestions:
     """Safe to use from any number of tasks."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:

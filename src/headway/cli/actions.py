@@ -71,20 +71,20 @@ def ask(sentence: str, *, confirmed: bool) -> None:
 
 async def _on_these(there: Place, action: JobAction, ids: list[str]) -> Batch:
     if len(ids) == 1:  # one that does not exist, or cannot be acted on, is worth a sentence
-        await there.insight.job(ids[0])
+        await there.questions.job(ids[0])
     changed = passed_over = 0
     for begin in range(0, len(ids), MAX_PAGE):
-        batch = await there.operating.act(action, ids[begin : begin + MAX_PAGE])
+        batch = await there.actions.act(action, ids[begin : begin + MAX_PAGE])
         changed += batch.changed
         passed_over += batch.passed_over
     if len(ids) == 1 and not changed:
-        explained = await there.insight.why(ids[0])
+        explained = await there.questions.why(ids[0])
         raise Failed(f"nothing was {DONE[action]}: {explained.sentence}")
     return Batch(changed=changed, passed_over=passed_over)
 
 
 async def _on_all(there: Place, action: JobAction, which: JobFilter, *, confirmed: bool) -> Batch:
-    count = await there.insight.count(which, at_most=COUNTED)
+    count = await there.questions.count(which, at_most=COUNTED)
     if not count.value and count.exact:
         say("no jobs match")
         return Batch(changed=0, passed_over=0)
@@ -95,7 +95,7 @@ async def _on_all(there: Place, action: JobAction, which: JobFilter, *, confirme
         length=count.value or 1, label=action.value, file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
         while True:
-            batch = await there.operating.act_on_all(action, which, cursor=cursor)
+            batch = await there.actions.act_on_all(action, which, cursor=cursor)
             changed += batch.changed
             passed_over += batch.passed_over
             bar.update(batch.changed + batch.passed_over)

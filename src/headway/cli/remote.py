@@ -55,7 +55,7 @@ class _Started(msgspec.Struct):
 
 
 class RemoteClient:
-    """An Insight and an Operating over HTTP; a connection for each request."""
+    """Questions and actions over HTTP; a connection for each request."""
 
     def __init__(self, url: str, token: str | None) -> None:
         try:

@@ -15,7 +15,7 @@ from headway.cli.errors import clean_errors
 from headway.cli.remote import RemoteClient
 from headway.cli.target import Remote
 from headway.cli.worker_process import run_loop
-from headway.ports.admin import Insight, Operating
+from headway.ports.admin import Actions, Questions
 
 T = TypeVar("T")
 
@@ -25,8 +25,8 @@ class Place:
     """The questions and levers of one store."""
 
     name: str
-    insight: Insight
-    operating: Operating
+    questions: Questions
+    actions: Actions
     app: Headway | None
     """None: it is behind a server."""
 
@@ -51,7 +51,7 @@ async def reach(place: Headway | Remote) -> AsyncGenerator[Place]:
         yield Place(place.url, client, client, None)
         return
     async with place:
-        yield Place(place.store.name, place.insights, place.operator(_actor()), place)
+        yield Place(place.store.name, place.questions, place.actions(_actor()), place)
 
 
 def _actor() -> str:

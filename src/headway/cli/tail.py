@@ -97,7 +97,7 @@ class _Tail:
         found: list[JobRecord] = []
         cursor: str | None = None
         while len(found) < MOST_ENDED:
-            page = await self._there.insight.jobs(which, cursor=cursor, limit=MAX_PAGE)
+            page = await self._there.questions.jobs(which, cursor=cursor, limit=MAX_PAGE)
             found += page.jobs
             cursor = page.cursor
             if cursor is None:
@@ -106,7 +106,7 @@ class _Tail:
         return found
 
     async def _newest(self, which: JobFilter) -> list[JobRecord]:
-        return (await self._there.insight.jobs(which, limit=AT_ONCE)).jobs
+        return (await self._there.questions.jobs(which, limit=AT_ONCE)).jobs
 
     def _tell(self, job: JobRecord) -> None:
         if self._as_json:

@@ -28,7 +28,7 @@ from headway.domain.views import (
 )
 
 
-class Insight(Protocol):
+class Questions(Protocol):
     """Questions. Ids may be of a job or of a sequence; JobNotFound where there is none."""
 
     async def overview(self, *, minutes: int = 60) -> Overview: ...
@@ -81,7 +81,7 @@ class Insight(Protocol):
         ...
 
 
-class Operating(Protocol):
+class Actions(Protocol):
     """Levers. Each leaves an audit row in the transaction of its effect."""
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:

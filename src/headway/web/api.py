@@ -1,4 +1,4 @@
-"""The admin API: every question of `headway.ports.admin.Insight` and every lever of `Operating`,
+"""The admin API: every question of `headway.ports.admin.Questions` and every lever of `Actions`,
 as JSON under `/api/v1`.
 
     GET   /api/v1/overview?minutes=          Overview
@@ -199,7 +199,7 @@ def _read_query(request: Request, into: type[Query]) -> Query:
 
 async def _start(call: Call) -> Started:
     given: Start = call.body
-    operator = call.desk.operator(call.request)
+    operator = call.desk.actions(call.request)
     return Started(
         await operator.start(
             given.type,
@@ -215,45 +215,45 @@ async def _start(call: Call) -> Started:
 
 async def _act(call: Call) -> Batch:
     given: Act = call.body
-    return await call.desk.operator(call.request).act(given.action, given.ids)
+    return await call.desk.actions(call.request).act(given.action, given.ids)
 
 
 async def _act_on_all(call: Call) -> Batch:
     given: ActOnAll = call.body
-    which = call.desk.insight.allowed(parse_filter(given.q))
-    operator = call.desk.operator(call.request)
+    which = call.desk.questions.allowed(parse_filter(given.q))
+    operator = call.desk.actions(call.request)
     return await operator.act_on_all(given.action, which, cursor=given.cursor)
 
 
 async def _pause(call: Call) -> QueueChanged:
     queue = check_name("queue", call.body.queue)
-    await call.desk.operator(call.request).pause(queue)
+    await call.desk.actions(call.request).pause(queue)
     return QueueChanged(queue, paused=True)
 
 
 async def _resume(call: Call) -> QueueChanged:
     queue = check_name("queue", call.body.queue)
-    await call.desk.operator(call.request).resume(queue)
+    await call.desk.actions(call.request).resume(queue)
     return QueueChanged(queue, paused=False)
 
 
 OPERATIONS = (
     Operation(
         "GET", "/overview", "overview", "Counts, throughput, waiting and running times",
-        Overview, lambda c: c.desk.insight.overview(minutes=c.query.minutes), InMinutes,
+        Overview, lambda c: c.desk.questions.overview(minutes=c.query.minutes), InMinutes,
     ),
     Operation(
         "GET", "/queues", "queues", "Queues and what is in them",
-        list[QueueSummary], lambda c: c.desk.insight.queues(),
+        list[QueueSummary], lambda c: c.desk.questions.queues(),
     ),
     Operation(
         "GET", "/types", "types", "Job types and what there is of them",
-        list[TypeSummary], lambda c: c.desk.insight.types(),
+        list[TypeSummary], lambda c: c.desk.questions.types(),
     ),
     Operation(
         "GET", "/jobs", "jobs", "Jobs that match a filter, newest first",
         Page,
-        lambda c: c.desk.insight.jobs(
+        lambda c: c.desk.questions.jobs(
             parse_filter(c.query.q), cursor=c.query.cursor, limit=c.query.limit
         ),
         FilteredPage,
@@ -261,49 +261,49 @@ OPERATIONS = (
     Operation(
         "GET", "/jobs/count", "count", "How many jobs match a filter",
         Counted,
-        lambda c: c.desk.insight.count(parse_filter(c.query.q), at_most=c.query.at_most),
+        lambda c: c.desk.questions.count(parse_filter(c.query.q), at_most=c.query.at_most),
         FilteredCount,
     ),
     Operation(
         "GET", "/jobs/{id}", "job", "A job with its attempts, blockers and progress",
-        JobDetail, lambda c: c.desk.insight.job(c.id),
+        JobDetail, lambda c: c.desk.questions.job(c.id),
     ),
     Operation(
         "GET", "/jobs/{id}/why", "why", "Why a job is not running, or what it does",
-        Explanation, lambda c: c.desk.insight.why(c.id),
+        Explanation, lambda c: c.desk.questions.why(c.id),
     ),
     Operation(
         "GET", "/sequences", "sequences", "Sequences, by the jobs they are at",
         SequencePage,
-        lambda c: c.desk.insight.sequences(
+        lambda c: c.desk.questions.sequences(
             parse_filter(c.query.q), cursor=c.query.cursor, limit=c.query.limit
         ),
         FilteredPage,
     ),
     Operation(
         "GET", "/sequences/{id}/graph", "graph", "Everything under the root of a sequence",
-        SequenceGraph, lambda c: c.desk.insight.graph(c.id, at_most=c.query.at_most), GraphSize,
+        SequenceGraph, lambda c: c.desk.questions.graph(c.id, at_most=c.query.at_most), GraphSize,
     ),
     Operation(
         "GET", "/failures", "failures", "Dead letters by fingerprint",
         list[FailureGroup],
-        lambda c: c.desk.insight.failures(parse_filter(c.query.q), limit=c.query.limit),
+        lambda c: c.desk.questions.failures(parse_filter(c.query.q), limit=c.query.limit),
         FilteredGroups,
     ),
     Operation(
         "GET", "/workers", "workers", "Workers, living or not",
-        list[WorkerSummary], lambda c: c.desk.insight.workers(),
+        list[WorkerSummary], lambda c: c.desk.questions.workers(),
     ),
     Operation(
         "GET", "/audit", "audit", "What operators did, newest first",
         AuditPage,
-        lambda c: c.desk.insight.audit(cursor=c.query.cursor, limit=c.query.limit),
+        lambda c: c.desk.questions.audit(cursor=c.query.cursor, limit=c.query.limit),
         Paged,
     ),
     Operation(
         "GET", "/check", "check", "Waiting jobs that this code could not run",
         Checked,
-        lambda c: c.desk.insight.check(cursor=c.query.cursor, limit=c.query.limit),
+        lambda c: c.desk.questions.check(cursor=c.query.cursor, limit=c.query.limit),
         Checking,
     ),
     Operation(

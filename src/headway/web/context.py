@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from headway.app import Headway
 from headway.domain.views import Overview
-from headway.ports.admin import Operating
+from headway.ports.admin import Actions
 from headway.web.access import Doorkeeper
 from headway.web.event_stream import Broadcast
 from headway.web.redacted import GuardedInsight
@@ -18,14 +18,14 @@ from headway.web.redacted import GuardedInsight
 @dataclass(frozen=True)
 class Desk:
     app: Headway
-    insight: GuardedInsight
+    questions: GuardedInsight
     doorkeeper: Doorkeeper
     allow_writes: bool
     live: Broadcast[Overview]
 
-    def operator(self, request: Request) -> Operating:
+    def actions(self, request: Request) -> Actions:
         """The levers, in the name of whoever sent the request."""
-        return self.app.operator(cast("str", request.scope["headway.actor"]))
+        return self.app.actions(cast("str", request.scope["headway.actor"]))
 
 
 def desk_of(request: Request) -> Desk:

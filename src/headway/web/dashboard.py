@@ -78,13 +78,13 @@ def make_dashboard(
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
     checked_hosts(hosts)
-    insight = GuardedInsight(app.insights, Redaction(redact))
+    questions = GuardedInsight(app.questions, Redaction(redact))
     desk = Desk(
         app=app,
-        insight=insight,
+        questions=questions,
         doorkeeper=Doorkeeper(auth, Sessions(session_key(auth))),
         allow_writes=allow_writes,
-        live=Broadcast(insight.overview, every=REFRESH),
+        live=Broadcast(questions.overview, every=REFRESH),
     )
 
     @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from headway.domain.views import (
     TypeSummary,
     WorkerSummary,
 )
-from headway.ports.admin import Insight
+from headway.ports.admin import Questions
 from headway.web.problems import Refused
 from headway.web.redaction import Redaction
 
@@ -30,10 +30,10 @@ UNTOLD = "the reason is not shown: it may quote a redacted field of the input"
 
 
 class GuardedInsight:
-    """An Insight over another one. Pages and API see the store only through it."""
+    """Questions over other ones. Pages and API see the store only through it."""
 
-    def __init__(self, insight: Insight, redaction: Redaction) -> None:
-        self._insight = insight
+    def __init__(self, questions: Questions, redaction: Redaction) -> None:
+        self._questions = questions
         self._redaction = redaction
 
     def allowed(self, which: JobFilter) -> JobFilter:
@@ -49,44 +49,44 @@ class GuardedInsight:
         return which
 
     async def overview(self, *, minutes: int = 60) -> Overview:
-        return await self._insight.overview(minutes=minutes)
+        return await self._questions.overview(minutes=minutes)
 
     async def queues(self) -> list[QueueSummary]:
-        return await self._insight.queues()
+        return await self._questions.queues()
 
     async def types(self) -> list[TypeSummary]:
-        return await self._insight.types()
+        return await self._questions.types()
 
     async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-        page = await self._insight.jobs(self.allowed(which), cursor=cursor, limit=limit)
+        page = await self._questions.jobs(self.allowed(which), cursor=cursor, limit=limit)
         return Page([self._redaction.job(job) for job in page.jobs], page.cursor)
 
     async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
-        return await self._insight.count(self.allowed(which), at_most=at_most)
+        return await self._questions.count(self.allowed(which), at_most=at_most)
 
     async def job(self, id: str) -> JobDetail:
-        detail = await self._insight.job(id)
+        detail = await self._questions.job(id)
         return msgspec.structs.replace(detail, job=self._redaction.job(detail.job))
 
     async def why(self, id: str) -> Explanation:
-        return await self._insight.why(id)
+        return await self._questions.why(id)
 
     async def sequences(
         self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
     ) -> SequencePage:
-        return await self._insight.sequences(self.allowed(which), cursor=cursor, limit=limit)
+        return await self._questions.sequences(self.allowed(which), cursor=cursor, limit=limit)
 
     async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
-        return await self._insight.graph(id, at_most=at_most)
+        return await self._questions.graph(id, at_most=at_most)
 
     async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
-        return await self._insight.failures(self.allowed(which), limit=limit)
+        return await self._questions.failures(self.allowed(which), limit=limit)
 
     async def workers(self) -> list[WorkerSummary]:
-        return await self._insight.workers()
+        return await self._questions.workers()
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        page = await self._insight.audit(cursor=cursor, limit=limit)
+        page = await self._questions.audit(cursor=cursor, limit=limit)
         return AuditPage([self._noted(record) for record in page.records], page.cursor)
 
     def _noted(self, record: AuditRecord) -> AuditRecord:
@@ -97,11 +97,11 @@ class GuardedInsight:
         return msgspec.structs.replace(record, target=BY_FILTER + shown)
 
     async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
-        checked = await self._insight.check(cursor=cursor, limit=limit)
+        checked = await self._questions.check(cursor=cursor, limit=limit)
         ids = tuple(misfit.job_id for misfit in checked.misfits)
         if not ids:
             return checked
-        page = await self._insight.jobs(JobFilter(ids=ids), limit=len(ids))
+        page = await self._questions.jobs(JobFilter(ids=ids), limit=len(ids))
         plain = {job.id for job in page.jobs if self._redaction.payload(job.input) == job.input}
         misfits = [
             misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)

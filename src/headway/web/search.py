@@ -29,7 +29,7 @@ class Search:
     def of(cls, request: Request) -> Search:
         text = request.query_params.get("q", "").strip()
         try:
-            which = desk_of(request).insight.allowed(parse_filter(text))
+            which = desk_of(request).questions.allowed(parse_filter(text))
         except (InvalidRequest, Refused) as error:
             status, problem = problem_of(error)
             return cls(text, None, problem.message, status)

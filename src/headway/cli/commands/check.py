@@ -38,7 +38,7 @@ def check(app: Headway, as_json: bool) -> None:
         misfits: list[Misfit] = []
         cursor: str | None = None
         while True:
-            checked = await there.insight.check(cursor=cursor, limit=BATCH)
+            checked = await there.questions.check(cursor=cursor, limit=BATCH)
             examined += checked.examined
             misfits += checked.misfits
             cursor = checked.cursor

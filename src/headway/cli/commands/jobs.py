@@ -90,7 +90,7 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
     """Everything about one job."""
 
     async def errand(there: Place) -> JobDetail:
-        return await there.insight.job(id)
+        return await there.questions.job(id)
 
     detail = visit(place, errand)
     if as_json:
@@ -144,7 +144,7 @@ async def find(there: Place, which: JobFilter, cursor: str | None, limit: int) -
     found: list[JobRecord] = []
     while True:
         wanted = min(limit - len(found), MAX_PAGE)
-        page = await there.insight.jobs(which, cursor=cursor, limit=wanted)
+        page = await there.questions.jobs(which, cursor=cursor, limit=wanted)
         found += page.jobs
         cursor = page.cursor
         if cursor is None or len(found) >= limit:

@@ -44,7 +44,7 @@ def list_(place: Headway | Remote, as_json: bool) -> None:
     """Queues that hold jobs, were paused, or are worked on."""
 
     async def errand(there: Place) -> list[QueueSummary]:
-        return await there.insight.queues()
+        return await there.questions.queues()
 
     found = visit(place, errand)
     if as_json:
@@ -75,7 +75,7 @@ def pause(names: tuple[str, ...], place: Headway | Remote, as_json: bool) -> Non
 
     async def errand(there: Place) -> None:
         for name in names:
-            await there.operating.pause(name)
+            await there.actions.pause(name)
 
     visit(place, errand)
     _tell(names, paused=True, as_json=as_json)
@@ -90,7 +90,7 @@ def resume(names: tuple[str, ...], place: Headway | Remote, as_json: bool) -> No
 
     async def errand(there: Place) -> None:
         for name in names:
-            await there.operating.resume(name)
+            await there.actions.resume(name)
 
     visit(place, errand)
     _tell(names, paused=False, as_json=as_json)

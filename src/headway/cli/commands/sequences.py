@@ -90,8 +90,8 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
     """One sequence, job by job; ID is its own or one of its jobs'."""
 
     async def errand(there: Place) -> SequenceShown:
-        sequence_id = (await there.insight.job(id)).job.sequence_id
-        page = await there.insight.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
+        sequence_id = (await there.questions.job(id)).job.sequence_id
+        page = await there.questions.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
         jobs = sorted(page.jobs, key=lambda job: job.position)
         return SequenceShown(
             id=sequence_id,
@@ -99,7 +99,7 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
             state=shown_state(jobs[-1], moment_now()),
             root_id=jobs[0].root_id,
             jobs=jobs,
-            explanation=await there.insight.why(jobs[-1].id),
+            explanation=await there.questions.why(jobs[-1].id),
         )
 
     shown = visit(place, errand)
@@ -142,7 +142,7 @@ def tree(id: str, place: Headway | Remote, limit: int, as_json: bool) -> None:
     waited for."""
 
     async def errand(there: Place) -> SequenceGraph:
-        return await there.insight.graph(id, at_most=limit)
+        return await there.questions.graph(id, at_most=limit)
 
     graph = visit(place, errand)
     if as_json:
@@ -157,7 +157,7 @@ async def _find(there: Place, which: JobFilter, cursor: str | None, limit: int) 
     found: list[SequenceView] = []
     while True:
         wanted = min(limit - len(found), MAX_PAGE)
-        page = await there.insight.sequences(which, cursor=cursor, limit=wanted)
+        page = await there.questions.sequences(which, cursor=cursor, limit=wanted)
         found += page.sequences
         cursor = page.cursor
         if cursor is None or len(found) >= limit:

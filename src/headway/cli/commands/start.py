@@ -73,7 +73,7 @@ def start(
             raise click.UsageError(
                 "a database knows no job types: name the app (app.py, module:app) or a dashboard"
             )
-        id = await there.operating.start(
+        id = await there.actions.start(
             type,
             arguments,
             queue=queue,
@@ -122,7 +122,7 @@ async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
         return await there.app.current(id)
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        page = await there.insight.jobs(JobFilter(sequence_id=id), limit=1)
+        page = await there.questions.jobs(JobFilter(sequence_id=id), limit=1)
         if not page.jobs:
             raise Failed(f"sequence {id} is gone", Exit.NOT_FOUND)
         if page.jobs[0].state.terminal:

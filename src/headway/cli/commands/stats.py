@@ -27,7 +27,7 @@ def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
     """How many jobs there are, how fast they go."""
 
     async def errand(there: Place) -> Overview:
-        return await there.insight.overview(minutes=minutes)
+        return await there.questions.overview(minutes=minutes)
 
     found = visit(place, errand)
     if as_json:
@@ -61,7 +61,7 @@ def why(id: str, place: Headway | Remote, as_json: bool) -> None:
     """Why a job is not running, or what it does, in one sentence."""
 
     async def errand(there: Place) -> Explanation:
-        return await there.insight.why(id)
+        return await there.questions.why(id)
 
     explanation = visit(place, errand)
     if as_json:

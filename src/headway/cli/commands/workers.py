@@ -35,7 +35,7 @@ def list_(place: Headway | Remote, as_json: bool) -> None:
     """Workers that were heard of lately, living or not."""
 
     async def errand(there: Place) -> list[WorkerSummary]:
-        return await there.insight.workers()
+        return await there.questions.workers()
 
     found = visit(place, errand)
     if as_json:

@@ -29,7 +29,7 @@ async def act_on_selected(request: Request) -> Response:
     back = own_path(form.one("back"))
     if not ids:
         raise Refused(400, "nothing_selected", "No job was selected; tick some and try again.")
-    batch = await desk_of(request).operator(request).act(action, ids)
+    batch = await desk_of(request).actions(request).act(action, ids)
     if action is JobAction.DELETE and back.startswith("/jobs/"):
         back = "/jobs"  # the page it came from is about what is gone
     return redirect(
@@ -43,7 +43,7 @@ async def confirm_all(request: Request) -> Response:
     action = _action(request.query_params.get("action", ""))
     count = None
     if search.which is not None:
-        count = await desk_of(request).insight.count(search.which, at_most=COUNTED)
+        count = await desk_of(request).questions.count(search.which, at_most=COUNTED)
     return page(
         request,
         "act_on_all.html",
@@ -62,8 +62,8 @@ async def act_on_all(request: Request) -> Response:
     form = await read_own_form(request)
     action, text = _action(form.one("action")), form.one("q")
     desk = desk_of(request)
-    which = desk.insight.allowed(parse_filter(text))
-    operator = desk.operator(request)
+    which = desk.questions.allowed(parse_filter(text))
+    operator = desk.actions(request)
     cursor = form.one("cursor") or None
     changed, passed = _sum(form, "changed"), _sum(form, "passed")
     loop = asyncio.get_running_loop()

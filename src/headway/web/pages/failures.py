@@ -17,7 +17,7 @@ async def list_failures(request: Request) -> Response:
     search = Search.of(request)
     groups: list[FailureGroup] = []
     if search.which is not None:
-        groups = await desk_of(request).insight.failures(search.which)
+        groups = await desk_of(request).questions.failures(search.which)
     return page(
         request,
         "failures.html",

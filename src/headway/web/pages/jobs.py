@@ -26,13 +26,13 @@ VERBS = {
 
 
 async def list_jobs(request: Request) -> Response:
-    insight = desk_of(request).insight
+    questions = desk_of(request).questions
     search = Search.of(request)
     cursor = request.query_params.get("cursor") or None
     found, count = Page([], None), Counted(0)
     if search.which is not None:
-        found = await insight.jobs(search.which, cursor=cursor, limit=PAGE)
-        count = await insight.count(search.which, at_most=COUNTED)
+        found = await questions.jobs(search.which, cursor=cursor, limit=PAGE)
+        count = await questions.count(search.which, at_most=COUNTED)
     return page(
         request,
         "jobs.html",
@@ -50,7 +50,7 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def show_job(request: Request) -> Response:
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    detail = await desk_of(request).questions.job(request.path_params["id"])
     return page(
         request,
         "job.html",
@@ -66,7 +66,7 @@ async def show_job(request: Request) -> Response:
 
 async def show_job_head(request: Request) -> Response:
     """The part of a job's page that moves; the whole page again once there is more to tell."""
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    detail = await desk_of(request).questions.job(request.path_params["id"])
     if _mark(detail) != request.query_params.get("mark"):
         return Response(headers={"HX-Refresh": "true"})
     return page(

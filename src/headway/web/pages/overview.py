@@ -17,8 +17,8 @@ TOP = 6
 
 
 async def show_overview(request: Request) -> Response:
-    insight = desk_of(request).insight
-    overview = await insight.overview()
+    questions = desk_of(request).questions
+    overview = await questions.overview()
     return page(
         request, "overview.html", section="overview", overview=overview, plot=plot_data(overview)
     )
@@ -26,15 +26,15 @@ async def show_overview(request: Request) -> Response:
 
 async def show_rest(request: Request) -> Response:
     """Queues and failures, which change less often than the counts."""
-    insight = desk_of(request).insight
-    queues = await insight.queues()
+    questions = desk_of(request).questions
+    queues = await questions.queues()
     busiest = sorted(queues, key=lambda queue: -sum(each.value for each in queue.states.values()))
     return page(
         request,
         "overview_rest.html",
         queues=busiest[:TOP],
         more_queues=len(queues) - TOP,
-        groups=await insight.failures(JobFilter(), limit=TOP),
+        groups=await questions.failures(JobFilter(), limit=TOP),
     )
 
 

@@ -12,13 +12,13 @@ from headway.web.templating import own_path, page, read_own_form, redirect
 
 
 async def list_workers(request: Request) -> Response:
-    workers = await desk_of(request).insight.workers()
+    workers = await desk_of(request).questions.workers()
     return page(request, "workers.html", section="workers", workers=workers)
 
 
 async def list_audit(request: Request) -> Response:
     cursor = request.query_params.get("cursor") or None
-    found = await desk_of(request).insight.audit(cursor=cursor)
+    found = await desk_of(request).questions.audit(cursor=cursor)
     return page(request, "audit.html", section="audit", page=found, cursor=cursor)
 
 

@@ -12,24 +12,24 @@ from headway.web.templating import page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:
-    queues = await desk_of(request).insight.queues()
+    queues = await desk_of(request).questions.queues()
     return page(request, "queues.html", section="queues", queues=queues)
 
 
 async def list_types(request: Request) -> Response:
-    types = await desk_of(request).insight.types()
+    types = await desk_of(request).questions.types()
     return page(request, "types.html", section="types", types=types)
 
 
 async def pause(request: Request) -> Response:
     queue = check_name("queue", (await read_own_form(request)).one("queue"))
-    await desk_of(request).operator(request).pause(queue)
+    await desk_of(request).actions(request).pause(queue)
     return redirect(request, "/queues")
 
 
 async def resume(request: Request) -> Response:
     queue = check_name("queue", (await read_own_form(request)).one("queue"))
-    await desk_of(request).operator(request).resume(queue)
+    await desk_of(request).actions(request).resume(queue)
     return redirect(request, "/queues")
 
 

@@ -23,7 +23,7 @@ async def list_sequences(request: Request) -> Response:
     cursor = request.query_params.get("cursor") or None
     found = SequencePage([], None)
     if search.which is not None:
-        found = await desk_of(request).insight.sequences(search.which, cursor=cursor, limit=PAGE)
+        found = await desk_of(request).questions.sequences(search.which, cursor=cursor, limit=PAGE)
     return page(
         request,
         "sequences.html",
@@ -37,7 +37,7 @@ async def list_sequences(request: Request) -> Response:
 
 async def show_sequence(request: Request) -> Response:
     id = request.path_params["id"]
-    graph = await desk_of(request).insight.graph(id, at_most=DRAWN)
+    graph = await desk_of(request).questions.graph(id, at_most=DRAWN)
     return page(
         request,
         "sequence.html",
