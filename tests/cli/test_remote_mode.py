@@ -237,4 +237,4 @@ def test_nobody_is_there_or_somebody_else(tmp_path: Path) -> None:
         server.shutdown()
         thread.join()
     assert result.exit_code == 4
-    assert "is no Headway dashboard" in result.stderr
+    assert "does not look like a Headway dashboard" in result.stderr

@@ -225,7 +225,7 @@ async def test_start_by_name(shop: Shop) -> None:
     app, operator = shop.app, shop.app.actions("anna")
     shop.ear.heard.clear()
     shop.events.clear()
-    id = await operator.start("charge", '{"order_id": 7}', queue="vip", priority=3)
+    id = (await operator.start("charge", '{"order_id": 7}', queue="vip", priority=3)).id
     job = await app.get(id)
     assert (job.type, job.queue, job.priority) == ("charge", "vip", 3)
     assert job.state is JobState.PENDING
@@ -237,11 +237,11 @@ async def test_start_by_name(shop: Shop) -> None:
 
 async def test_start_later_and_once(shop: Shop) -> None:
     app, operator = shop.app, shop.app.actions("anna")
-    one = await operator.start("charge", '{"order_id": 7}', key="order-7", delay=60)
-    same = await operator.start("charge", '{"order_id": 8}', key="order-7")
+    one = (await operator.start("charge", '{"order_id": 7}', key="order-7", delay=60)).id
+    same = (await operator.start("charge", '{"order_id": 8}', key="order-7")).id
     assert one == same
     assert (await app.get(one)).dedup_key == "order-7"
-    at = await operator.start("charge", '{"order_id": 9}', at="2100-01-01T00:00:00+01:00")
+    at = (await operator.start("charge", '{"order_id": 9}', at="2100-01-01T00:00:00+01:00")).id
     assert (await app.get(at)).run_at.isoformat() == "2099-12-31T23:00:00+00:00"
     deduplicated = (await notes(shop))[1]
     assert (deduplicated.count, deduplicated.after) == (0, "deduplicated")

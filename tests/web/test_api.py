@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from headway import After, JobState
+from headway.admin.endpoints import ENDPOINTS
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Actions, Questions
 from headway.web import Open, serving
-from headway.web.api import OPERATIONS
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -125,7 +125,7 @@ async def test_the_api_has_everything_that_the_contract_has() -> None:
         for name in vars(contract)
         if not name.startswith("_")
     }
-    assert {operation.name for operation in OPERATIONS} == promised
+    assert {endpoint.name for endpoint in ENDPOINTS} == promised
 
 
 @pytest.mark.parametrize("shop", ["memory"], indirect=True)
@@ -152,7 +152,7 @@ async def test_the_description_is_valid(client: httpx.AsyncClient, shop: Shop) -
         for path, methods in document["paths"].items()
         for method in methods
     }
-    assert described == {(operation.method, operation.path) for operation in OPERATIONS}
+    assert described == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
     text = msgspec.json.encode(document).decode()
     for name in ("JobDetail", "Overview", "Batch", "SequenceGraph"):
         assert f"#/components/schemas/{name}" in text

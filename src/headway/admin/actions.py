@@ -23,7 +23,14 @@ from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Request
 from headway.domain.schedule import After, At
 from headway.domain.times import check_seconds
-from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction
+from headway.domain.views import (
+    BY_FILTER,
+    AuditRecord,
+    Batch,
+    JobAction,
+    QueueChange,
+    StartedJob,
+)
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.jobs.ids import new_id
 from headway.jobs.job_type import JobType
@@ -105,19 +112,20 @@ class StoreActions:
             await self._teller.tell(consequences)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
 
-    async def pause(self, queue: str) -> None:
-        await self._pause(queue, True)
+    async def pause(self, queue: str) -> QueueChange:
+        return await self._pause(queue, True)
 
-    async def resume(self, queue: str) -> None:
-        await self._pause(queue, False)
+    async def resume(self, queue: str) -> QueueChange:
+        return await self._pause(queue, False)
 
-    async def _pause(self, queue: str, paused: bool) -> None:
+    async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
         consequences = await self._store.run(
             _pause, self._store, name, paused, note, self._clock.now()
         )
         await self._teller.tell(consequences)
+        return QueueChange(name, paused)
 
     async def start(
         self,
@@ -129,7 +137,7 @@ class StoreActions:
         delay: float | None = None,
         at: str | None = None,
         key: str | None = None,
-    ) -> str:
+    ) -> StartedJob:
         request = self._request(type, input)
         if queue is not None:
             request = request.using(queue=queue)
@@ -159,7 +167,7 @@ class StoreActions:
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._observers.active)
         await self._teller.tell(consequences)
-        return stored[plan.heads[0]].id
+        return StartedJob(stored[plan.heads[0]].id)
 
     def _request(self, name: str, input: str) -> Request[object]:
         """What to start, its arguments checked by the job type's own codec."""

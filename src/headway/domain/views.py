@@ -240,6 +240,17 @@ class JobAction(enum.StrEnum):
     for them."""
 
 
+class QueueChange(msgspec.Struct, frozen=True):
+    """A queue after it was paused or resumed."""
+
+    queue: str
+    paused: bool
+
+
+class StartedJob(msgspec.Struct, frozen=True):
+    id: str
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """What an action did: how many it changed, how many it passed over, where to go on."""
 
