@@ -10,8 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from headway.admin.actions import Operator
-from headway.admin.questions import Insights
+from headway.admin.actions import StoreActions
+from headway.admin.questions import StoreQuestions
 from headway.after_commit.observers import Observers
 from headway.client.client import Client
 from headway.client.sync_headway import SyncHeadway
@@ -24,7 +24,7 @@ from headway.jobs.job_type import StepType
 from headway.jobs.registry import Registry
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
-from headway.ports.admin import Insight, Operating
+from headway.ports.admin import Actions, Questions
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
 from headway.ports.notifier import Notifier, Reach
@@ -115,7 +115,7 @@ class Headway(Client, Forkable):
             clock=self.clock,
         )
         self._transactions = transactions
-        self._insights = Insights(self.store, self.registry, self.clock)
+        self._questions = StoreQuestions(self.store, self.registry, self.clock)
         self._migrate = bool(migrate)
         self._shared_store = SharedResource(self.store, migrate=self._migrate)
         self._shared_notifier = SharedResource(self.notifier)
@@ -197,14 +197,16 @@ class Headway(Client, Forkable):
         return tuple(dict.fromkeys(each.options.queue for each in known))
 
     @property
-    def insights(self) -> Insight:
+    def questions(self) -> Questions:
         """Questions of operators: overview, queues, jobs, explanations, failures. Use it while the
         app is open."""
-        return self._insights
+        return self._questions
 
-    def operator(self, actor: str) -> Operating:
+    def actions(self, actor: str) -> Actions:
         """Actions of operators; the audit records them under the name `actor`."""
-        return Operator(self.store, self.registry, self.clock, self.observers, self._teller, actor)
+        return StoreActions(
+            self.store, self.registry, self.clock, self.observers, self._teller, actor
+        )
 
     @property
     def sync(self) -> SyncHeadway:

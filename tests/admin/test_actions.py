@@ -25,7 +25,7 @@ from headway.domain.queries import JobFilter
 from headway.domain.views import AuditRecord, Batch, JobAction
 from headway.errors import Failure
 from headway.jobs.ids import new_id, new_token
-from headway.ports.admin import Operating
+from headway.ports.admin import Actions
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
 from tests.support.shop import Shop
 
@@ -33,10 +33,10 @@ ERROR = encode_failure(Failure("Declined", "order 7"))
 
 
 async def notes(shop: Shop) -> list[AuditRecord]:
-    return (await shop.app.insights.audit()).records
+    return (await shop.app.questions.audit()).records
 
 
-async def act_on_all(operator: Operating, action: JobAction, which: JobFilter) -> tuple[int, int]:
+async def act_on_all(operator: Actions, action: JobAction, which: JobFilter) -> tuple[int, int]:
     """To the end; how many were changed and passed over."""
     changed = passed_over = 0
     cursor: str | None = None
@@ -50,7 +50,7 @@ async def act_on_all(operator: Operating, action: JobAction, which: JobFilter) -
 
 
 async def test_retry(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     dead = await app.start(shop.charge.request(1))
     await shop.fail(ERROR)
     waiting = await app.start(shop.charge.request(2))
@@ -68,7 +68,7 @@ async def test_retry(shop: Shop) -> None:
 
 
 async def test_cancel(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     running = await app.start(shop.charge.request(1))
     await shop.claim("money")
     pending = await app.start(shop.charge.request(2))
@@ -86,17 +86,17 @@ async def test_cancel(shop: Shop) -> None:
     assert note.after == "cancelled"
 
 
-async def test_run_now(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+async def test_trigger(shop: Shop) -> None:
+    app, operator = shop.app, shop.app.actions("anna")
     later = await app.start(shop.charge.request(1), schedule=After(hours=1))
     shop.ear.heard.clear()
-    assert await operator.act(JobAction.RUN_NOW, [later.id]) == Batch(changed=1, passed_over=0)
+    assert await operator.act(JobAction.TRIGGER, [later.id]) == Batch(changed=1, passed_over=0)
     assert [job.id for job in await shop.claim("money")] == [later.id]
     assert JobsScheduled in {type(news) for news in shop.ear.heard}
 
 
 async def test_delete(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     done = await app.start(shop.charge.request(1))
     await shop.work("null")
     pending = await app.start(shop.charge.request(2))
@@ -119,12 +119,30 @@ async def test_a_deletion_is_noted_as_it_was(shop: Shop) -> None:
     )
     await store.run(store.finish, first.id, None, following)
     await app.cancel(first)
-    batch = await app.operator("anna").act(JobAction.DELETE, [first.id, new_id()])
+    batch = await app.actions("anna").act(JobAction.DELETE, [first.id, new_id()])
     assert batch == Batch(changed=1, passed_over=1)
     (note,) = await notes(shop)
     assert note.count == 2
     assert sorted(note.target.split(", ")) == sorted([first.id, following.id])
     assert note.before in ("1 completed, 1 cancelled", "1 cancelled, 1 completed")
+
+
+async def test_a_sequence_is_named_by_any_of_its_jobs(shop: Shop) -> None:
+    """As the client does it: the current job is changed. A filter means the jobs that match."""
+    app, store, operator = shop.app, shop.app.store, shop.app.actions("anna")
+    first = await app.get(await app.start(shop.charge.request(1)))
+    following = NewJob(
+        id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, position=1
+    )
+    await store.run(store.finish, first.id, None, following)
+    by_filter = parse_filter(f"id:{first.id}")
+    assert await act_on_all(operator, JobAction.CANCEL, by_filter) == (0, 0)
+    batch = await operator.act(JobAction.CANCEL, [first.id, following.id])
+    assert batch == Batch(changed=1, passed_over=1)
+    assert (await app.get(following.id)).state is JobState.CANCELLED
+    assert (await app.get(first.id)).state is JobState.COMPLETED
+    (note,) = await notes(shop)
+    assert (note.target, note.before) == (following.id, "pending")
 
 
 async def test_the_note_tells_what_was_changed_not_what_was_seen_before(shop: Shop) -> None:
@@ -140,7 +158,7 @@ async def test_the_note_tells_what_was_changed_not_what_was_seen_before(shop: Sh
     )
     async with store.begin() as tx:
         assert len(await store.run_in(tx, store.claim, order)) == 1
-        acting = asyncio.create_task(app.operator("anna").act(JobAction.CANCEL, [waiting.id]))
+        acting = asyncio.create_task(app.actions("anna").act(JobAction.CANCEL, [waiting.id]))
         await asyncio.wait([acting], timeout=0.2)  # it waits for the commit
     assert await acting == Batch(changed=1, passed_over=0)
     (note,) = await notes(shop)
@@ -148,7 +166,7 @@ async def test_the_note_tells_what_was_changed_not_what_was_seen_before(shop: Sh
 
 
 async def test_nothing_and_too_much(shop: Shop) -> None:
-    operator = shop.app.operator("anna")
+    operator = shop.app.actions("anna")
     assert await operator.act(JobAction.RETRY, []) == Batch(changed=0, passed_over=0)
     with pytest.raises(InvalidOption, match="use a filter"):
         await operator.act(JobAction.RETRY, [new_id() for _ in range(1_001)])
@@ -158,7 +176,7 @@ async def test_nothing_and_too_much(shop: Shop) -> None:
 
 
 async def test_everything_that_matches(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     await app.start_many([shop.charge.request(n) for n in range(1_200)])
     for _ in range(12):
         await shop.fail(ERROR)
@@ -181,7 +199,7 @@ async def test_everything_that_matches(shop: Shop) -> None:
 
 
 async def test_a_filter_that_leaves_nothing_to_act_on(shop: Shop) -> None:
-    operator = shop.app.operator("anna")
+    operator = shop.app.actions("anna")
     await shop.app.start(shop.charge.request(1))
     batch = await operator.act_on_all(JobAction.RETRY, parse_filter("state:pending"))
     assert batch == Batch(changed=0, passed_over=0)
@@ -189,7 +207,7 @@ async def test_a_filter_that_leaves_nothing_to_act_on(shop: Shop) -> None:
 
 
 async def test_pause_and_resume(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     await app.start(shop.charge.request(1))
     await operator.pause("money")
     assert await shop.claim("money") == []
@@ -206,10 +224,10 @@ async def test_pause_and_resume(shop: Shop) -> None:
 
 
 async def test_start_by_name(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
+    app, operator = shop.app, shop.app.actions("anna")
     shop.ear.heard.clear()
     shop.events.clear()
-    id = await operator.start("charge", '{"order_id": 7}', queue="vip", priority=3)
+    id = (await operator.start("charge", '{"order_id": 7}', queue="vip", priority=3)).id
     job = await app.get(id)
     assert (job.type, job.queue, job.priority) == ("charge", "vip", 3)
     assert job.state is JobState.PENDING
@@ -220,12 +238,12 @@ async def test_start_by_name(shop: Shop) -> None:
 
 
 async def test_start_later_and_once(shop: Shop) -> None:
-    app, operator = shop.app, shop.app.operator("anna")
-    one = await operator.start("charge", '{"order_id": 7}', key="order-7", delay=60)
-    same = await operator.start("charge", '{"order_id": 8}', key="order-7")
+    app, operator = shop.app, shop.app.actions("anna")
+    one = (await operator.start("charge", '{"order_id": 7}', key="order-7", delay=60)).id
+    same = (await operator.start("charge", '{"order_id": 8}', key="order-7")).id
     assert one == same
     assert (await app.get(one)).dedup_key == "order-7"
-    at = await operator.start("charge", '{"order_id": 9}', at="2100-01-01T00:00:00+01:00")
+    at = (await operator.start("charge", '{"order_id": 9}', at="2100-01-01T00:00:00+01:00")).id
     assert (await app.get(at)).run_at.isoformat() == "2099-12-31T23:00:00+00:00"
     deduplicated = (await notes(shop))[1]
     assert (deduplicated.count, deduplicated.after) == (0, "deduplicated")
@@ -261,7 +279,7 @@ async def test_what_cannot_be_started_writes_nothing(
     shop = Shop("memory://")
     async with shop.app as app:
         with pytest.raises(error, match=said):
-            await app.operator("anna").start(type, input, **options)  # type: ignore[arg-type]
+            await app.actions("anna").start(type, input, **options)  # type: ignore[arg-type]
         assert (await app.list()).jobs == []
         assert await notes(shop) == []
 
@@ -269,7 +287,7 @@ async def test_what_cannot_be_started_writes_nothing(
 @pytest.mark.parametrize("actor", ["", "a" * 201, "a\0b", "\ud800"])
 def test_an_actor_has_a_name(actor: str) -> None:
     with pytest.raises(InvalidName):
-        Headway("memory://").operator(actor)
+        Headway("memory://").actions(actor)
 
 
 async def test_two_operators_retry_each_job_once(shop: Shop) -> None:
@@ -277,7 +295,7 @@ async def test_two_operators_retry_each_job_once(shop: Shop) -> None:
     await app.start_many([shop.charge.request(n) for n in range(40)])
     await shop.fail(ERROR)
     which = parse_filter("state:failed")
-    anna, bert = app.operator("anna"), app.operator("bert")
+    anna, bert = app.actions("anna"), app.actions("bert")
     done = await asyncio.gather(
         act_on_all(anna, JobAction.RETRY, which), act_on_all(bert, JobAction.RETRY, which)
     )

@@ -22,7 +22,7 @@ async def test_jobs_that_succeed_enter_no_index_of_failures(postgres_url: str) -
     async with app:
         await app.start_many([charge.request(n) for n in range(50)])
         await app.worker().run(drain=True)
-        await app.insights.overview()
+        await app.questions.overview()
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             assert sizes(connection) == EMPTY
             await app.start(charge.request(-1), max_attempts=1)

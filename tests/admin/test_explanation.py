@@ -18,7 +18,7 @@ ERROR = encode_failure(Failure("Declined", "order 7\nis not paid"))
 
 
 async def why(shop: Shop, id: str) -> Explanation:
-    return await shop.app.insights.why(id)
+    return await shop.app.questions.why(id)
 
 
 async def test_scheduled(shop: Shop) -> None:

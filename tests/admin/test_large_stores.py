@@ -62,7 +62,7 @@ FILTERS = [
 
 
 def questions(app: Headway, failed: str, blocked: str) -> dict[str, Callable[[], Awaitable[Any]]]:
-    insights = app.insights
+    insights = app.questions
     asked: dict[str, Callable[[], Awaitable[Any]]] = {
         "overview": insights.overview,
         "overview of a week": lambda: insights.overview(minutes=7 * 24 * 60),
@@ -98,19 +98,19 @@ async def samples(app: Headway) -> tuple[str, str]:
 
 async def agrees(app: Headway, rows: int) -> None:
     """What is estimated is near the truth, and what can be exact is."""
-    states = (await app.insights.overview()).states
+    states = (await app.questions.overview()).states
     assert states[ShownState.RUNNING] == Counted(rows // 2_000)
     assert states[ShownState.BLOCKED] == Counted(rows // 500)
     near(states[ShownState.COMPLETED], rows * 0.9225)
     near(states[ShownState.PENDING], rows * 0.05 * 2 / 3)
     near(states[ShownState.SCHEDULED], rows * 0.05 / 3)
     near(states[ShownState.FAILED], rows * 0.02)
-    queue = next(each for each in await app.insights.queues() if each.name == "queue2")
+    queue = next(each for each in await app.questions.queues() if each.name == "queue2")
     near(queue.states[ShownState.COMPLETED], rows / 5, 0.2)
-    throughput = (await app.insights.overview(minutes=60)).throughput
+    throughput = (await app.questions.overview(minutes=60)).throughput
     for bucket in throughput[:-1]:
         assert bucket.completed == pytest.approx(rows * 0.9225 / 120, rel=0.25)
-    groups = await app.insights.failures(JobFilter())
+    groups = await app.questions.failures(JobFilter())
     assert len(groups) == 8
     assert sum(group.count.value for group in groups) == rows // 50
     assert all(group.count.exact for group in groups)
@@ -128,7 +128,7 @@ async def pages_lead_everywhere(app: Headway) -> None:
     found: list[str] = []
     pages = 0
     while True:
-        page = await app.insights.jobs(which, cursor=cursor)
+        page = await app.questions.jobs(which, cursor=cursor)
         found += [job.input for job in page.jobs]
         pages += 1
         cursor = page.cursor
@@ -210,7 +210,7 @@ def rows_of(scan: dict[str, Any]) -> float:
 
 async def everything_can_be_acted_on(app: Headway, cancelled: int) -> None:
     """All over a filter, in batches, while the table is full of other jobs."""
-    operator = app.operator("anna")
+    operator = app.actions("anna")
     cursor: str | None = None
     changed = 0
     while True:
@@ -222,7 +222,7 @@ async def everything_can_be_acted_on(app: Headway, cancelled: int) -> None:
         if cursor is None:
             break
     assert changed == cancelled
-    assert await app.insights.count(parse_filter("state:cancelled")) == Counted(0)
+    assert await app.questions.count(parse_filter("state:cancelled")) == Counted(0)
 
 
 # SQLite: how many steps its machine takes.

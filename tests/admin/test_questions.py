@@ -15,7 +15,7 @@ from headway.domain.queries import JobFilter, WorkerRecord
 from headway.domain.views import Counted, Link, Reason, ShownState
 from headway.errors import Failure
 from headway.jobs.ids import new_id
-from headway.ports.admin import Insight
+from headway.ports.admin import Questions
 from tests.support.shop import Shop
 
 ERROR = encode_failure(Failure("Declined", "order 7"))
@@ -42,14 +42,14 @@ async def beat(shop: Shop, **fields: object) -> None:
     await store.run(store.save_worker, WorkerRecord(**given | fields))  # type: ignore[arg-type]
 
 
-def test_an_app_has_insights() -> None:
+def test_an_app_answers_questions() -> None:
     app = Headway("memory://")
-    insight: Insight = app.insights
-    assert insight is app.insights
+    insight: Questions = app.questions
+    assert insight is app.questions
 
 
 async def test_an_overview_of_nothing(shop: Shop) -> None:
-    overview = await shop.app.insights.overview()
+    overview = await shop.app.questions.overview()
     assert overview.store == shop.app.store.name
     assert overview.states == dict.fromkeys(ShownState, Counted(0))
     assert len(overview.throughput) == 60
@@ -67,7 +67,7 @@ async def test_an_overview(shop: Shop) -> None:
     await app.start(shop.charge.request(8))
     await app.start(shop.charge.request(9), schedule=After(hours=1))
     await beat(shop)
-    overview = await app.insights.overview(minutes=5)
+    overview = await app.questions.overview(minutes=5)
     assert counts(overview.states) == {"completed": 6, "failed": 1, "pending": 1, "scheduled": 1}
     assert all(counted.exact for counted in overview.states.values())
     assert overview.bucket_seconds == 5.0
@@ -86,7 +86,7 @@ async def test_an_overview(shop: Shop) -> None:
     assert overview.time_to_drain == pytest.approx(10.0)  # one, at six a minute
     assert overview.workers == 1
     with pytest.raises(InvalidOption):
-        await app.insights.overview(minutes=0)
+        await app.questions.overview(minutes=0)
 
 
 async def test_queues_that_hold_jobs_were_paused_or_are_worked_on(shop: Shop) -> None:
@@ -94,7 +94,7 @@ async def test_queues_that_hold_jobs_were_paused_or_are_worked_on(shop: Shop) ->
     await app.start(shop.charge.request(1))
     await app.pause("mail")
     await beat(shop, queues=("default", "other"))
-    queues = {queue.name: queue for queue in await app.insights.queues()}
+    queues = {queue.name: queue for queue in await app.questions.queues()}
     assert list(queues) == ["default", "mail", "money", "other"]
     assert counts(queues["money"].states) == {"pending": 1}
     assert queues["money"].oldest_waiting is not None
@@ -110,7 +110,7 @@ async def test_types(shop: Shop) -> None:
         app.store.insert, [NewJob(id=new_id(), type="forgotten", input="{}", queue="money")]
     )
     await beat(shop, types=("charge", "elsewhere"))
-    types = {each.name: each for each in await app.insights.types()}
+    types = {each.name: each for each in await app.questions.types()}
     assert types["charge"].implemented
     assert types["elsewhere"].implemented
     assert not types["forgotten"].implemented
@@ -123,21 +123,21 @@ async def test_jobs_and_their_number(shop: Shop) -> None:
     app = shop.app
     sequences = await app.start_many([shop.charge.request(n, cents=5) for n in range(5)])
     which = parse_filter("type:charge args.order_id:3")
-    page = await app.insights.jobs(which)
+    page = await app.questions.jobs(which)
     assert [job.id for job in page.jobs] == [sequences[3].id]
-    assert await app.insights.count(which) == Counted(1)
-    assert await app.insights.count(JobFilter()) == Counted(5)
-    assert await app.insights.count(parse_filter("args.cents:5"), at_most=4) == Counted(4, False)
+    assert await app.questions.count(which) == Counted(1)
+    assert await app.questions.count(JobFilter()) == Counted(5)
+    assert await app.questions.count(parse_filter("args.cents:5"), at_most=4) == Counted(4, False)
     for at_most in (0, 1_000_000):
         with pytest.raises(InvalidOption):
-            await app.insights.count(which, at_most=at_most)
+            await app.questions.count(which, at_most=at_most)
 
 
 async def test_a_job_with_everything_about_it(shop: Shop) -> None:
     app, store = shop.app, shop.app.store
     waiting = await app.start(shop.ship.request(7), blockers=(shop.charge.request(7, cents=1),))
     (blocker_id,) = (await app.get(waiting)).blockers
-    detail = await app.insights.job(waiting.id)
+    detail = await app.questions.job(waiting.id)
     assert detail.shown is ShownState.BLOCKED
     (view,) = detail.blockers
     assert (view.sequence_id, view.job_id) == (blocker_id, blocker_id)
@@ -146,7 +146,7 @@ async def test_a_job_with_everything_about_it(shop: Shop) -> None:
     (claimed,) = await shop.claim("money")
     said = ProgressReport(claimed.id, claimed.lease.token, 0.4, "charging")
     await store.run(store.save_progress, [said])
-    detail = await app.insights.job(blocker_id)
+    detail = await app.questions.job(blocker_id)
     assert detail.job.id == blocker_id
     assert detail.progress is not None
     assert (detail.progress.fraction, detail.progress.note) == (0.4, "charging")
@@ -154,7 +154,7 @@ async def test_a_job_with_everything_about_it(shop: Shop) -> None:
         (waiting.id, ShownState.BLOCKED)
     ]
     with pytest.raises(JobNotFound):
-        await app.insights.job(new_id())
+        await app.questions.job(new_id())
 
 
 async def test_progress_of_an_earlier_execution_is_not_shown(shop: Shop) -> None:
@@ -166,7 +166,7 @@ async def test_progress_of_an_earlier_execution_is_not_shown(shop: Shop) -> None
     await app.cancel(claimed.id)
     await app.retry(claimed.id)
     await shop.claim("money")
-    assert (await app.insights.job(claimed.id)).progress is None
+    assert (await app.questions.job(claimed.id)).progress is None
 
 
 async def test_sequences_by_the_jobs_they_are_at(shop: Shop) -> None:
@@ -179,7 +179,7 @@ async def test_sequences_by_the_jobs_they_are_at(shop: Shop) -> None:
     sequence = await app.start(first.request())
     other = await app.start(shop.charge.request(1), schedule=After(hours=1))
     await app.worker(queues=["default"]).run(drain=True)
-    page = await app.insights.sequences(JobFilter())
+    page = await app.questions.sequences(JobFilter())
     assert page.cursor is None
     by_id = {view.id: view for view in page.sequences}
     assert set(by_id) == {sequence.id, other.id}
@@ -189,7 +189,7 @@ async def test_sequences_by_the_jobs_they_are_at(shop: Shop) -> None:
     assert view.job_id != sequence.id
     assert view.created_at == (await app.get(sequence)).created_at
     assert by_id[other.id].state is ShownState.SCHEDULED
-    page = await app.insights.sequences(parse_filter("type:first"))
+    page = await app.questions.sequences(parse_filter("type:first"))
     assert page.sequences == []
 
 
@@ -206,7 +206,7 @@ async def test_a_graph_of_what_continued_blocked_and_was_started(shop: Shop) -> 
 
     root = await app.start(parent.request())
     await app.worker(queues=["default"]).run(drain=True)
-    graph = await app.insights.graph(root.id)
+    graph = await app.questions.graph(root.id)
     assert graph.root_id == root.id
     assert graph.complete
     current = await app.current(root)
@@ -220,12 +220,12 @@ async def test_a_graph_of_what_continued_blocked_and_was_started(shop: Shop) -> 
         (root.id, children[0], Link.STARTED),
         (outside.id, current.id, Link.BLOCKS),
     }
-    assert await app.insights.graph(children[0]) == graph
-    small = await app.insights.graph(root.id, at_most=1)
+    assert await app.questions.graph(children[0]) == graph
+    small = await app.questions.graph(root.id, at_most=1)
     assert not small.complete
     assert root.id in {node.job_id for node in small.nodes}
     with pytest.raises(JobNotFound):
-        await app.insights.graph(new_id())
+        await app.questions.graph(new_id())
 
 
 async def test_failures_by_fingerprint(shop: Shop) -> None:
@@ -239,7 +239,7 @@ async def test_failures_by_fingerprint(shop: Shop) -> None:
 
     await app.start_many([broken.request(n) for n in range(7)])
     await app.worker(queues=["default"]).run(drain=True)
-    groups = await app.insights.failures(JobFilter())
+    groups = await app.questions.failures(JobFilter())
     assert [(group.type, group.error, group.count) for group in groups] == [
         ("broken", "ValueError", Counted(4)),
         ("broken", "KeyError", Counted(3)),
@@ -249,11 +249,11 @@ async def test_failures_by_fingerprint(shop: Shop) -> None:
     assert group.first_at <= group.last_at
     assert (await app.get(group.sample_id)).fingerprint == group.fingerprint
     which = parse_filter(f"fingerprint:{group.fingerprint}")
-    assert await app.insights.count(which) == Counted(4)
-    assert len((await app.insights.jobs(which)).jobs) == 4
-    (found,) = await app.insights.failures(parse_filter("error:KeyError"))
+    assert await app.questions.count(which) == Counted(4)
+    assert len((await app.questions.jobs(which)).jobs) == 4
+    (found,) = await app.questions.failures(parse_filter("error:KeyError"))
     assert (found.error, found.count) == ("KeyError", Counted(3))
-    assert await app.insights.failures(parse_filter("queue:money")) == []
+    assert await app.questions.failures(parse_filter("queue:money")) == []
 
 
 async def test_workers_that_have_not_been_heard_of_are_not_alive(shop: Shop) -> None:
@@ -264,12 +264,12 @@ async def test_workers_that_have_not_been_heard_of_are_not_alive(shop: Shop) -> 
     await store.run(
         store.save_worker, WorkerRecord(**{**_fields(worker), "id": "dora:1"}), now=long_ago
     )
-    found = {each.worker.id: each for each in await shop.app.insights.workers()}
+    found = {each.worker.id: each for each in await shop.app.questions.workers()}
     assert found["bert:1"].alive
     assert found["bert:1"].seen_ago < 60
     assert not found["dora:1"].alive
     assert found["dora:1"].seen_ago == pytest.approx(300, abs=60)
-    assert (await shop.app.insights.overview()).workers == 1
+    assert (await shop.app.questions.overview()).workers == 1
 
 
 def _fields(worker: WorkerRecord) -> dict[str, object]:
@@ -285,15 +285,15 @@ async def test_check_names_what_this_code_could_not_run(shop: Shop) -> None:
     await store.run(store.insert, [done])
     await store.run(store.finish, done.id, None, None)
     await store.run(store.insert, [wrong, gone])
-    checked = await app.insights.check()
+    checked = await app.questions.check()
     assert checked.examined == 3
     assert checked.cursor is None
     problems = {misfit.job_id: misfit.problem for misfit in checked.misfits}
     assert set(problems) == {wrong.id, gone.id}
     assert "order_id" in problems[wrong.id]
     assert "no job type 'gone'" in problems[gone.id]
-    first = await app.insights.check(limit=2)
-    rest = await app.insights.check(limit=2, cursor=first.cursor)
+    first = await app.questions.check(limit=2)
+    rest = await app.questions.check(limit=2, cursor=first.cursor)
     assert first.examined + rest.examined == 3
 
 
@@ -302,14 +302,14 @@ async def test_time_to_drain_follows_the_trend() -> None:
     shop = Shop("memory://", clock=(clock := Stopwatch()))
     async with shop.app as app:
         await app.start_many([shop.charge.request(n) for n in range(10)])
-        assert (await app.insights.overview()).time_to_drain is None
+        assert (await app.questions.overview()).time_to_drain is None
         jobs = (await app.list()).jobs
         clock.advance(10)
         await app.cancel([job.id for job in jobs[:5]])
-        assert (await app.insights.overview()).time_to_drain == pytest.approx(10.0)
+        assert (await app.questions.overview()).time_to_drain == pytest.approx(10.0)
         clock.advance(10)
         await app.start_many([shop.charge.request(n) for n in range(10)])
-        assert (await app.insights.overview()).time_to_drain is None
+        assert (await app.questions.overview()).time_to_drain is None
 
 
 class Stopwatch:

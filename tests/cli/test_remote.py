@@ -143,7 +143,7 @@ def test_levers(served: Served) -> None:
 
     id = run("start", "charge", '{"order_id": 99}', "--in", "1h", "--queue", "later").strip()
     assert printed("jobs", "show", id, "-a", served.dsn)["job"]["queue"] == "later"
-    assert run("jobs", "run", id) == "1 job made due\n"
+    assert run("jobs", "trigger", id) == "1 job triggered\n"
     assert run("jobs", "cancel", "queue:later", "--yes") == "1 job cancelled\n"
     assert run("jobs", "retry", id) == "1 job retried\n"
     assert run("queues", "pause", "later") == "later paused\n"
@@ -237,4 +237,4 @@ def test_nobody_is_there_or_somebody_else(tmp_path: Path) -> None:
         server.shutdown()
         thread.join()
     assert result.exit_code == 4
-    assert "is no Headway dashboard" in result.stderr
+    assert "does not look like a Headway dashboard" in result.stderr

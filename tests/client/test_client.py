@@ -309,7 +309,7 @@ async def test_cancel_ends_sequences_and_tells_who_runs_them(shop: Shop):
         await running.result()
     done = await shop.app.start(shop.charge.request(3))
     await shop.work(None)
-    with pytest.raises(WrongState, match="what has ended cannot be cancelled"):
+    with pytest.raises(WrongState, match="a job that has ended cannot be cancelled"):
         await shop.app.cancel(done)
 
 

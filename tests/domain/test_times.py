@@ -80,7 +80,7 @@ async def test_nothing_is_written_for_a_refused_delay() -> None:
         with pytest.raises(InvalidOption, match="between the years 1900 and 9000"):
             app.sync.start(work.request(), schedule=At(datetime.max.replace(tzinfo=UTC)))
         with pytest.raises(InvalidOption, match="100 years"):
-            await app.operator("me").start("work", "{}", delay=1e12)
+            await app.actions("me").start("work", "{}", delay=1e12)
         for timeout in (math.nan, -1.0, "5"):
             with pytest.raises(InvalidOption, match="a timeout"):
                 await app.wait(await app.start(work.request()), timeout=timeout)  # type: ignore[arg-type]

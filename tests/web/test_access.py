@@ -177,7 +177,7 @@ async def test_the_app_around_knows_who_is_asking(shop: Shop) -> None:
         body = {"action": "retry", "ids": [id]}
         answer = await client.post("/api/v1/jobs/act", json=body, headers={"x-user": "grace"})
         assert answer.json() == {"changed": 1, "passed_over": 0, "cursor": None}
-    (record,) = (await shop.app.insights.audit()).records
+    (record,) = (await shop.app.questions.audit()).records
     assert (record.actor, record.action) == ("grace", "retry")
 
 
@@ -216,7 +216,7 @@ async def test_a_foreign_origin_is_refused(shop: Shop) -> None:
             assert (
                 await client.post("/queues/pause", data=fields, headers=headers)
             ).status_code == 403
-        assert (await shop.app.insights.audit()).records == []
+        assert (await shop.app.questions.audit()).records == []
         answer = await client.post("/queues/pause", data=fields, headers={"origin": address})
         assert answer.status_code == 303
 
@@ -233,7 +233,7 @@ async def test_a_form_belongs_to_the_browser_it_was_sent_to(shop: Shop) -> None:
         # The API takes no forms at all, which is what another site could send.
         answer = await client.post("/api/v1/queues/pause", data={"queue": "mail"})
         assert answer.status_code == 415
-        assert (await shop.app.insights.audit()).records == []
+        assert (await shop.app.questions.audit()).records == []
 
 
 async def test_read_only_unless_writes_are_allowed(shop: Shop) -> None:
@@ -254,7 +254,7 @@ async def test_read_only_unless_writes_are_allowed(shop: Shop) -> None:
         fields = {"form_token": form_token((await client.get("/jobs")).text), "action": "retry"}
         for path in ("/jobs/act", "/jobs/all", "/queues/pause", "/queues/resume"):
             assert (await client.post(path, data={**fields, "id": id})).status_code == 403
-    assert (await shop.app.insights.audit()).records == []
+    assert (await shop.app.questions.audit()).records == []
 
 
 async def test_large_bodies_are_refused(shop: Shop) -> None:

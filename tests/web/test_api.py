@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from headway import After, JobState
+from headway.admin.endpoints import ENDPOINTS
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
-from headway.ports.admin import Insight, Operating
+from headway.ports.admin import Actions, Questions
 from headway.web import Open, serving
-from headway.web.api import OPERATIONS
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -76,7 +76,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     )
     job = await shop.app.get(started["id"])
     assert (job.state, job.priority) == (JobState.PENDING, 3)
-    batch = await post(client, "/jobs/act", Batch, action="run", ids=[job.id])
+    batch = await post(client, "/jobs/act", Batch, action="trigger", ids=[job.id])
     assert batch.changed == 1
     assert await post(client, "/queues/pause", queue="mail") == {"queue": "mail", "paused": True}
     await post(client, "/queues/resume", queue="mail")
@@ -84,7 +84,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert batch.changed == 1
     batch = await post(client, "/jobs/act", Batch, action="delete", ids=[job.id])
     assert batch.changed == 1
-    records = (await shop.app.insights.audit()).records
+    records = (await shop.app.questions.audit()).records
     assert {record.actor for record in records} == {"ada"}
     assert len(records) == 8
 
@@ -121,11 +121,11 @@ async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, sh
 async def test_the_api_has_everything_that_the_contract_has() -> None:
     promised = {
         name
-        for contract in (Insight, Operating)
+        for contract in (Questions, Actions)
         for name in vars(contract)
         if not name.startswith("_")
     }
-    assert {operation.name for operation in OPERATIONS} == promised
+    assert {endpoint.name for endpoint in ENDPOINTS} == promised
 
 
 @pytest.mark.parametrize("store_url", ["memory"], indirect=True)
@@ -152,7 +152,7 @@ async def test_the_description_is_valid(client: httpx.AsyncClient, shop: Shop) -
         for path, methods in document["paths"].items()
         for method in methods
     }
-    assert described == {(operation.method, operation.path) for operation in OPERATIONS}
+    assert described == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
     text = msgspec.json.encode(document).decode()
     for name in ("JobDetail", "Overview", "Batch", "SequenceGraph"):
         assert f"#/components/schemas/{name}" in text

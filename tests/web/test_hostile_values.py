@@ -29,7 +29,7 @@ async def ids(shop: Shop, tmp_path: Path) -> dict[str, str]:
     (failed,) = await shop.fail(1)
     sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
     running = await shop.app.start(shop.greet.request("ada"))
-    await shop.app.operator("x").pause("mail")
+    await shop.app.actions("x").pause("mail")
     texts = {
         "evil": EVIL,
         "long": LONG,

@@ -96,7 +96,7 @@ async def test_acting_on_a_guess_is_refused(shop: Shop, client: httpx.AsyncClien
             body = {"action": "cancel", "q": guess(each)}
             answer = await client.post("/api/v1/jobs/act-on-all", json=body)
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "redacted")
-    assert (await shop.app.insights.count(parse_filter("state:pending"))).value == 1
+    assert (await shop.app.questions.count(parse_filter("state:pending"))).value == 1
 
 
 async def test_what_is_shown_is_found(shop: Shop, client: httpx.AsyncClient) -> None:
@@ -110,14 +110,14 @@ async def test_filters_of_others_are_shown_without_it(
     shop: Shop, client: httpx.AsyncClient
 ) -> None:
     await pay(shop, 3)
-    operator = shop.app.operator("grace")
+    operator = shop.app.actions("grace")
     long = " ".join(f"args.note:{n:040}" for n in range(30))
     for text in (
         f"type:pay args.card.password:{SECRET}",
         GUESSES[1](SECRET),
         f"args.note:{quoted('nothing of note')} args.card.password:{SECRET} {long}",
     ):
-        batch = await operator.act_on_all(JobAction.RUN_NOW, parse_filter(text))
+        batch = await operator.act_on_all(JobAction.TRIGGER, parse_filter(text))
         if "note" not in text:
             assert batch.changed == 3
         for path in ("/api/v1/audit", "/audit"):

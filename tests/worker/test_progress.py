@@ -229,7 +229,7 @@ async def test_clients_see_it(store_url: str) -> None:
             return await app.progress(sequence) is not None
 
         await eventually(told)
-        found = (await app.insights.job(sequence.id)).progress
+        found = (await app.questions.job(sequence.id)).progress
         assert found is not None
         assert (found.fraction, found.note) == (0.4, "resizing")
         assert await in_thread(lambda: app.sync.progress(sequence)) == found

@@ -15,14 +15,13 @@ from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.domain.events import JobsDeleted
 from headway.domain.filters import render_filter
-from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.lease import Verdict
+from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Dedup, Request
 from headway.domain.schedule import After, At
 from headway.domain.validation import check_id, check_name, check_seconds
-from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction
+from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction, QueueChange, StartedJob
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.jobs.ids import new_id
 from headway.jobs.job_type import JobType
@@ -41,12 +40,12 @@ MAX_TARGET = 1_000
 _AFTER: dict[JobAction, str] = {
     JobAction.RETRY: "pending",
     JobAction.CANCEL: "cancelled",
-    JobAction.RUN_NOW: "due",
+    JobAction.TRIGGER: "due",
     JobAction.DELETE: "deleted",
 }
 
 
-class Operator:
+class StoreActions:
     """Acts in the name of `actor`. Safe to use from any number of tasks."""
 
     def __init__(
@@ -72,7 +71,13 @@ class Operator:
         if not asked:
             return Batch(changed=0, passed_over=0)
         changed, consequences = await self._store.run(
-            _act, self._store, action, asked, self._note(action), self._clock.now()
+            _act,
+            self._store,
+            action,
+            asked,
+            self._note(action),
+            self._clock.now(),
+            themselves=False,
         )
         await self._teller.tell(consequences)
         return Batch(changed=changed, passed_over=len(asked) - changed)
@@ -91,23 +96,27 @@ class Operator:
         if page.jobs:
             note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
-            changed, consequences = await self._store.run(_act, self._store, action, ids, note, now)
+            # Not what followed them meanwhile: that need not match the filter.
+            changed, consequences = await self._store.run(
+                _act, self._store, action, ids, note, now, themselves=True
+            )
             await self._teller.tell(consequences)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
 
-    async def pause(self, queue: str) -> None:
-        await self._pause(queue, True)
+    async def pause(self, queue: str) -> QueueChange:
+        return await self._pause(queue, True)
 
-    async def resume(self, queue: str) -> None:
-        await self._pause(queue, False)
+    async def resume(self, queue: str) -> QueueChange:
+        return await self._pause(queue, False)
 
-    async def _pause(self, queue: str, paused: bool) -> None:
+    async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
         consequences = await self._store.run(
             _pause, self._store, name, paused, note, self._clock.now()
         )
         await self._teller.tell(consequences)
+        return QueueChange(name, paused)
 
     async def start(
         self,
@@ -119,7 +128,7 @@ class Operator:
         delay: float | None = None,
         at: str | None = None,
         key: str | None = None,
-    ) -> str:
+    ) -> StartedJob:
         request = self._request(type, input)
         if queue is not None:
             request = request.using(queue=queue)
@@ -149,7 +158,7 @@ class Operator:
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._observers.active)
         await self._teller.tell(consequences)
-        return stored[plan.heads[0]].id
+        return StartedJob(stored[plan.heads[0]].id)
 
     def _request(self, name: str, input: str) -> Request[object]:
         """What to start, its arguments checked by the job type's own codec."""
@@ -189,47 +198,43 @@ def _act(
     ids: Sequence[str],
     note: AuditRecord,
     now: datetime | None,
+    *,
+    themselves: bool,
 ) -> Operation[tuple[int, Consequences]]:
-    eligible = ALLOWED[action]
-    asked = [job for job in (yield from store.get(ids)) if job and job.state in eligible]
-    # Locked before they are changed, so that the note tells what they were. Only the last jobs of
-    # sequences can be changed; those before them have completed.
+    """As the client does it, on the current jobs of the sequences that these jobs belong to; with
+    `themselves` only where that is one of these jobs."""
+    asked = [job for job in (yield from store.get(ids)) if job]
+    # Locked before they are changed, so that the audit row tells what they were.
     sequences = sorted({job.sequence_id for job in asked})
-    last = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
-    jobs = [last[job.id] for job in asked if job.id in last]
-    consequences = Consequences()
-    changed: list[str] = []
-    gone: list[str] = []
-    match action:
-        case JobAction.RETRY:
-            changed = _applied(jobs, (yield from store.retry([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.retry(last[id])
-        case JobAction.CANCEL:
-            changed = _applied(jobs, (yield from store.cancel([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.cancel(last[id])
-        case JobAction.RUN_NOW:
-            changed = _applied(jobs, (yield from store.trigger([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.trigger(last[id])
-        case JobAction.DELETE:
-            gone = yield from store.delete_ended([job.id for job in asked])
-            changed = sorted({job.id for job in asked}.intersection(gone))
-            consequences.events.append(JobsDeleted(len(gone)))
-    if noted := gone or changed:
-        states = [last[id].state if id in last else JobState.COMPLETED for id in noted]
+    current = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
+    if action is JobAction.DELETE:
+        ended = [job.id for job in asked if job.state in ALLOWED[action]]
+        changed = yield from store.delete_ended(ended)
+        count = len(set(ended).intersection(changed))
+        consequences = Consequences()
+        consequences.events.append(JobsDeleted(len(changed)))
+    else:
+        chosen = set(ids) if themselves else current.keys()
+        jobs = [
+            job for job in current.values() if job.id in chosen and job.state in ALLOWED[action]
+        ]
+        changed = [job.id for job in jobs]
+        count = len(changed)
+        consequences = yield from changes.change(store, action, jobs, now)
+    if changed:
+        # Jobs of a sequence before its current one have completed.
+        states = [current[id].state if id in current else JobState.COMPLETED for id in changed]
         yield from store.add_audit(
             msgspec.structs.replace(
                 note,
-                target=note.target or _target(noted),
-                count=len(noted),
+                target=note.target or _target(changed),
+                count=len(changed),
                 before=_summary(states),
                 after=_AFTER[action],
             ),
             now=now,
         )
-    return len(changed), consequences
+    return count, consequences
 
 
 def _pause(
@@ -265,12 +270,6 @@ def _start(
         now=now,
     )
     return stored
-
-
-def _applied(jobs: Sequence[JobRecord], verdicts: Sequence[Verdict]) -> list[str]:
-    return [
-        job.id for job, verdict in zip(jobs, verdicts, strict=True) if verdict is Verdict.APPLIED
-    ]
 
 
 def _target(ids: Sequence[str]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headway.admin.explanation import explain, look_around, shown_state
+from headway.admin.explanation import explain, look_around
 from headway.admin.graph import draw
 from headway.domain.job import JobRecord
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.views import (
     BlockerView,

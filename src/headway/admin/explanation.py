@@ -6,19 +6,17 @@ Looks at the job, at its queue, at the workers that live, and at the jobs it wai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
+from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import QueueRecord, WorkerRecord
-from headway.domain.views import Explanation, Reason, ShownState
+from headway.domain.views import Explanation, Reason
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
-from headway.worker.leases.heartbeat import BEAT_EVERY
 
-ALIVE_FOR = timedelta(seconds=4 * BEAT_EVERY)
-"""A worker that has not been heard of for longer is taken for dead."""
 MAX_DEPTH = 5
 MAX_BREADTH = 10
 """Blockers that are looked at, and how far down."""
@@ -42,16 +40,6 @@ class Surroundings(msgspec.Struct, frozen=True):
             [worker for worker in workers if is_alive(worker, now)],
             {queue.name: queue.paused_at for queue in queues if queue.paused_at is not None},
         )
-
-
-def is_alive(worker: WorkerRecord, now: datetime) -> bool:
-    return worker.seen_at > now - ALIVE_FOR
-
-
-def shown_state(job: JobRecord, now: datetime) -> ShownState:
-    if job.state is JobState.PENDING and job.run_at > now:
-        return ShownState.SCHEDULED
-    return ShownState(job.state)
 
 
 @reading

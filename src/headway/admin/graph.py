@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from headway.admin.explanation import shown_state
 from headway.domain.job import JobRecord
+from headway.domain.lifecycle import shown_state
 from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph
 
 

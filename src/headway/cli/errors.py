@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -19,9 +16,6 @@ from headway.errors import (
     SchemaOutdated,
     StoreUnreachable,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 LONGEST_MESSAGE = 20_000
 """Characters: a traceback fits."""
@@ -65,16 +59,3 @@ def code_of(error: HeadwayError) -> Exit:
             return Exit.USAGE
         case _:
             return Exit.PROBLEM
-
-
-def clean_errors(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """What a user can act on becomes `Error: …` and an exit code."""
-
-    @functools.wraps(function)
-    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await function(*args, **kwargs)
-        except HeadwayError as error:
-            raise Failed(str(error), code_of(error)) from error
-
-    return wrapper

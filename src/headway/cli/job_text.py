@@ -11,19 +11,13 @@ from headway.cli.output import counted_as, in_colour, print_fields, tell
 from headway.cli.safe_text import harmless
 from headway.cli.times import ago, spoken
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.views import BlockerView, Explanation, JobDetail, ShownState
+from headway.domain.views import BlockerView, Explanation, JobDetail
 
 INDENT = "  "
 
 
 def moment_now() -> datetime:
     return datetime.now(UTC)
-
-
-def shown_state(job: JobRecord, now: datetime) -> ShownState:
-    if job.state is JobState.PENDING and job.run_at > now:
-        return ShownState.SCHEDULED
-    return ShownState(job.state.value)
 
 
 def note_on(job: JobRecord, now: datetime) -> str:

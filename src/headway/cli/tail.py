@@ -17,12 +17,13 @@ import msgspec
 
 from headway.app import Headway
 from headway.cli.filters import read_filter
-from headway.cli.job_text import moment_now, note_on, shown_state
+from headway.cli.job_text import moment_now, note_on
 from headway.cli.output import in_colour, print_json_line, say
 from headway.cli.safe_text import harmless
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl
 from headway.domain.job import JobRecord, JobState
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, Age, JobFilter
 
 AT_ONCE = 200
@@ -37,22 +38,22 @@ State = tuple[JobState, int, int, int]
 
 
 def tail_jobs(
-    place: Headway | Remote, words: Sequence[str], *, last: int, every: float, as_json: bool
+    target: Headway | DashboardUrl, words: Sequence[str], *, last: int, every: float, as_json: bool
 ) -> None:
-    async def errand(there: Place) -> None:
-        tail = _Tail(there, read_filter(words), as_json=as_json)
+    async def run(session: Session) -> None:
+        tail = _Tail(session, read_filter(words), as_json=as_json)
         await tail.begin(last)
         while True:
             await asyncio.sleep(every)
             await tail.look()
 
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-        visit(place, errand)
+        in_session(target, run)
 
 
 class _Tail:
-    def __init__(self, there: Place, which: JobFilter, *, as_json: bool) -> None:
-        self._there = there
+    def __init__(self, session: Session, which: JobFilter, *, as_json: bool) -> None:
+        self._session = session
         self._which = which
         self._as_json = as_json
         self._known: dict[str, State] = {}
@@ -96,7 +97,7 @@ class _Tail:
         found: list[JobRecord] = []
         cursor: str | None = None
         while len(found) < MOST_ENDED:
-            page = await self._there.insight.jobs(which, cursor=cursor, limit=MAX_PAGE)
+            page = await self._session.questions.jobs(which, cursor=cursor, limit=MAX_PAGE)
             found += page.jobs
             cursor = page.cursor
             if cursor is None:
@@ -105,7 +106,7 @@ class _Tail:
         return found
 
     async def _newest(self, which: JobFilter) -> list[JobRecord]:
-        return (await self._there.insight.jobs(which, limit=AT_ONCE)).jobs
+        return (await self._session.questions.jobs(which, limit=AT_ONCE)).jobs
 
     def _tell(self, job: JobRecord) -> None:
         if self._as_json:

@@ -7,14 +7,14 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import click
 
 from headway.app import Headway
-from headway.cli.errors import clean_errors
+from headway.cli.event_loop import run_loop
 from headway.cli.logs import set_up_logs
 from headway.cli.parent import when_orphaned
 from headway.cli.worker_http import metrics_page, parse_address, serving
@@ -53,7 +53,6 @@ def run_worker(
     return 0
 
 
-@clean_errors
 async def _work(
     app: Headway, settings: dict[str, Any], address: tuple[str, int] | None, *, drain: bool
 ) -> None:
@@ -110,13 +109,3 @@ def _stop_on_signals(worker: Worker) -> Callable[[], bool]:
         loop.add_signal_handler(number, stop, number.name)
     when_orphaned(stop_alone)
     return lambda: asked
-
-
-def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """On uvloop when it is installed."""
-    try:
-        import uvloop  # noqa: PLC0415 - it may not be installed
-    except ModuleNotFoundError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)

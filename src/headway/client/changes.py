@@ -1,13 +1,15 @@
-"""What people and programs change from outside a worker, as operations that any runner can drive.
+"""Changes from outside a worker, as operations that any runner can drive; client and operators
+share them.
 
-Each looks first, with the rows locked, and changes only if all of what was asked can be done: a
-refusal inside the caller's transaction leaves nothing half done.
+The client's verbs lock the rows first and change all jobs or none: a refusal inside the caller's
+transaction leaves nothing half done. Operators' actions pass over jobs in the wrong state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Literal
 
 from headway.after_commit.effects import Consequences
 from headway.domain.events import JobsDeleted
@@ -63,22 +65,14 @@ def retry(
     input_for: Callable[[JobRecord], str] | None,
     now: datetime | None,
 ) -> Operation[Consequences]:
-    """Retry: make dead letters and cancelled jobs pending again."""
+    """Make failed and cancelled jobs pending again."""
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
         ALLOWED[JobAction.RETRY],
         "only failed and cancelled jobs can be retried",
     )
-    consequences = Consequences()
-    if input_for is None:
-        yield from store.retry([job.id for job in jobs], now=now)
-    else:
-        for job in jobs:
-            yield from store.retry([job.id], input=input_for(job), now=now)
-    for job in jobs:
-        consequences.retry(job)
-    return consequences
+    return (yield from change(store, JobAction.RETRY, jobs, now, input_for))
 
 
 def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
@@ -86,23 +80,44 @@ def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Opera
     _check_states(
         jobs,
         (*ALLOWED[JobAction.CANCEL], JobState.CANCELLED),
-        "what has ended cannot be cancelled",
+        "a job that has ended cannot be cancelled",
     )
     open_jobs = [job for job in jobs if job.state is not JobState.CANCELLED]
-    consequences = Consequences()
-    yield from store.cancel([job.id for job in open_jobs], now=now)
-    for job in open_jobs:
-        consequences.cancel(job)
-    return consequences
+    return (yield from change(store, JobAction.CANCEL, open_jobs, now))
 
 
 def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
     jobs = yield from current_jobs(store, ids, lock=True)
-    _check_states(jobs, ALLOWED[JobAction.RUN_NOW], "only pending jobs can be triggered")
-    yield from store.trigger([job.id for job in jobs], now=now)
+    _check_states(jobs, ALLOWED[JobAction.TRIGGER], "only pending jobs can be triggered")
+    return (yield from change(store, JobAction.TRIGGER, jobs, now))
+
+
+def change(
+    store: Operations,
+    action: Literal[JobAction.RETRY, JobAction.CANCEL, JobAction.TRIGGER],
+    jobs: Sequence[JobRecord],
+    now: datetime | None,
+    input_for: Callable[[JobRecord], str] | None = None,
+) -> Operation[Consequences]:
+    """Retry, cancel or trigger jobs that are locked and in a state that allows it."""
     consequences = Consequences()
+    ids = [job.id for job in jobs]
+    match action:
+        case JobAction.RETRY:
+            if input_for is None:
+                yield from store.retry(ids, now=now)
+            else:
+                for job in jobs:
+                    yield from store.retry([job.id], input=input_for(job), now=now)
+            follow = consequences.retry
+        case JobAction.CANCEL:
+            yield from store.cancel(ids, now=now)
+            follow = consequences.cancel
+        case JobAction.TRIGGER:
+            yield from store.trigger(ids, now=now)
+            follow = consequences.trigger
     for job in jobs:
-        consequences.trigger(job)
+        follow(job)
     return consequences
 
 

@@ -19,21 +19,28 @@ from headway.errors import Failure, Unrecoverable
 
 ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
     JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),
-    JobAction.RUN_NOW: (JobState.PENDING,),
+    JobAction.TRIGGER: (JobState.PENDING,),
     JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
     JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
 }
 """The states of jobs on which an action has an effect."""
 
 
+def shown_state(job: JobRecord, now: datetime) -> ShownState:
+    """The state that people see: a pending job that is not due yet is scheduled."""
+    if job.state is JobState.PENDING and job.run_at > now:
+        return ShownState.SCHEDULED
+    return ShownState(job.state)
+
+
 def offered_actions(shown: ShownState) -> tuple[JobAction, ...]:
-    """What an operator can do to a job that is shown in this state. Running a job now that is due
+    """What an operator can do to a job that is shown in this state. Triggering a job that is due
     already would change nothing."""
     state = JobState.PENDING if shown is ShownState.SCHEDULED else JobState(shown.value)
     return tuple(
         action
         for action, states in ALLOWED.items()
-        if state in states and (action is not JobAction.RUN_NOW or shown is ShownState.SCHEDULED)
+        if state in states and (action is not JobAction.TRIGGER or shown is ShownState.SCHEDULED)
     )
 
 

@@ -233,11 +233,22 @@ class JobAction(enum.StrEnum):
     """Failed and cancelled jobs."""
     CANCEL = "cancel"
     """Blocked, pending and running ones."""
-    RUN_NOW = "run"
+    TRIGGER = "trigger"
     """Pending ones, scheduled or not."""
     DELETE = "delete"
     """Sequences that have ended, whole, by any of their jobs; not while something unfinished waits
     for them."""
+
+
+class QueueChange(msgspec.Struct, frozen=True):
+    """A queue after it was paused or resumed."""
+
+    queue: str
+    paused: bool
+
+
+class StartedJob(msgspec.Struct, frozen=True):
+    id: str
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,14 +272,3 @@ class Checked(msgspec.Struct, frozen=True):
     examined: int
     misfits: list[Misfit]
     cursor: str | None
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of a worker, for whatever supervises its process."""
-
-    live: bool
-    """False: the worker is stuck, and only a restart helps."""
-    ready: bool
-    """The worker claims jobs and can store their results."""
-    problems: tuple[str, ...] = ()
-    """Why the worker is not live or not ready, in sentences."""

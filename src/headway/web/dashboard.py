@@ -13,18 +13,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from headway.admin.endpoints import PREFIX
 from headway.app import Headway
 from headway.errors import ConfigurationError
 from headway.web.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
-from headway.web.api import PREFIX, routes
+from headway.web.api import routes
 from headway.web.assets import serve_asset
 from headway.web.auth import Auth, Open, session_key
-from headway.web.context import Desk
+from headway.web.context import Context
 from headway.web.event_stream import Broadcast
 from headway.web.metrics import metrics_route
 from headway.web.openapi import openapi_document
 from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
-from headway.web.redacted import GuardedInsight
 from headway.web.redaction import Redaction
 from headway.web.sessions import Sessions
 from headway.web.templating import answer_problem
@@ -78,20 +78,19 @@ def make_dashboard(
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
     checked_hosts(hosts)
-    insight = GuardedInsight(app.insights, Redaction(redact))
-    desk = Desk(
+    context = Context(
         app=app,
-        insight=insight,
+        redaction=Redaction(redact),
         doorkeeper=Doorkeeper(auth, Sessions(session_key(auth))),
         allow_writes=allow_writes,
-        live=Broadcast(insight.overview, every=REFRESH),
+        live=Broadcast(app.questions.overview, every=REFRESH),
     )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with app:
             yield
-            desk.live.end()
+            context.live.end()
 
     pages = (overview, actions, jobs, sequences, failures, queues, people)
     dashboard = Starlette(
@@ -110,7 +109,7 @@ def make_dashboard(
         middleware=[
             Middleware(
                 Gate,
-                doorkeeper=desk.doorkeeper,
+                doorkeeper=context.doorkeeper,
                 allow_writes=allow_writes,
                 hosts=hosts,
                 base_path=base_path,
@@ -120,13 +119,13 @@ def make_dashboard(
         exception_handlers={HTTPException: _answer_refusal},
         lifespan=lifespan,
     )
-    dashboard.state.desk = desk
+    dashboard.state.context = context
     return dashboard
 
 
 def end_streams(dashboard: Starlette) -> None:
     """Send those away who listen for live updates; a server does so before it shuts down."""
-    cast("Desk", dashboard.state.desk).live.end()
+    cast("Context", dashboard.state.context).live.end()
 
 
 async def _serve_document(_: Request) -> Response:

@@ -6,9 +6,9 @@ import logging
 import re
 from http import HTTPStatus
 
-import msgspec
 from starlette.exceptions import HTTPException
 
+from headway.admin.endpoints import Problem
 from headway.errors import (
     HeadwayError,
     InvalidRequest,
@@ -19,19 +19,6 @@ from headway.errors import (
 )
 
 logger = logging.getLogger("headway.web")
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """`code` is the error's name in snake case: `job_not_found`, `invalid_option`."""
-
-    code: str
-    message: str
-
-
-class ProblemAnswer(msgspec.Struct, frozen=True):
-    """What every refused or failed request answers."""
-
-    error: Problem
 
 
 class Refused(Exception):

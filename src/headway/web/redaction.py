@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from headway.domain.filters import parse_filter, render_filter
 from headway.domain.job import JobRecord
-from headway.domain.queries import ArgumentFilter
+from headway.domain.queries import ArgumentFilter, JobFilter, Page
+from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, Checked, JobDetail
 from headway.errors import ConfigurationError, InvalidOption
+from headway.web.problems import Refused
+
+T = TypeVar("T")
 
 ALWAYS = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "authorization",
     "api_key", "apikey", "access_key", "private_key", "cookie", "cvv", "cvc", "card_number", "iban",
 )  # fmt: skip
 HIDDEN = "[redacted]"
+UNTOLD = "the reason is not shown: it may quote a redacted field of the input"
 
 _WORD = re.compile(r"[^a-z0-9]+")
 
@@ -36,6 +41,39 @@ class Redaction:
 
     def hides(self, name: str) -> bool:
         return self._pattern.search(_plain(name)) is not None
+
+    def answer(self, answer: T) -> T:
+        """An answer of `headway.ports.admin` without the values of hidden fields. All types of
+        answers that hold payloads or filters are listed here."""
+        match answer:
+            case Page(jobs, cursor):
+                return cast("T", Page([self.job(job) for job in jobs], cursor))
+            case JobDetail(job=job):
+                return cast("T", msgspec.structs.replace(answer, job=self.job(job)))
+            case AuditPage(records, cursor):
+                return cast("T", AuditPage([self._record(each) for each in records], cursor))
+            case _:
+                return answer
+
+    def check(self, checked: Checked, jobs: Sequence[JobRecord]) -> Checked:
+        """The same for the check of these jobs: problems may quote their inputs."""
+        plain = {job.id for job in jobs if self.payload(job.input) == job.input}
+        misfits = [
+            misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)
+            for misfit in checked.misfits
+        ]
+        return Checked(checked.examined, misfits, checked.cursor)
+
+    def check_filter(self, which: JobFilter) -> None:
+        """Refuses a filter on a hidden field: whether it matches would tell the value."""
+        for argument in which.arguments:
+            if self.asks(argument):
+                raise Refused(
+                    403,
+                    "redacted",
+                    f"args.{argument.path} is redacted or has redacted fields, so it cannot be "
+                    "searched for.",
+                )
 
     def payload(self, text: str) -> str:
         """The payload as JSON without the values of hidden fields. What is not JSON has no fields
@@ -85,6 +123,13 @@ class Redaction:
         return msgspec.structs.replace(
             job, input=self.payload(job.input), output=output, lease=lease
         )
+
+    def _record(self, record: AuditRecord) -> AuditRecord:
+        """Filters of other operators may name hidden fields."""
+        if not record.target.startswith(BY_FILTER):
+            return record
+        shown = self.filter(record.target.removeprefix(BY_FILTER))
+        return msgspec.structs.replace(record, target=BY_FILTER + shown)
 
     def _found_in(self, text: str) -> bool:
         """A quick look that spares most payloads being rewritten."""

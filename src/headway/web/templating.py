@@ -12,11 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from headway.domain.lifecycle import shown_state
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
 from headway.web.auth import Password, Token
-from headway.web.context import desk_of
+from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
 from headway.web.request_body import Form, read_form
 from headway.web.search import find
@@ -44,7 +45,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
             text.rate,
             text.short_id,
             text.shortened,
-            text.shown,
+            shown_state,
             text.span,
         )
     }
@@ -77,15 +78,15 @@ def render(request: Request, template: str, **values: Any) -> str:
     def asset(name: str) -> str:
         return base + asset_path(name)
 
-    desk = desk_of(request)
+    context = context_of(request)
     return _environment.get_template(template).render(
         url=url,
         asset=asset,
         actor=request.scope["headway.actor"],
-        logs_in=isinstance(desk.doorkeeper.auth, (Token, Password)),
-        allow_writes=desk.allow_writes,
+        logs_in=isinstance(context.doorkeeper.auth, (Token, Password)),
+        allow_writes=context.allow_writes,
         form_token=form_token(request.scope["headway.visit"]),
-        store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", desk.app.store.name),
+        store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", context.app.store.name),
         sections=SECTIONS,
         now=datetime.now(UTC),
         **values,

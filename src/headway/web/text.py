@@ -9,8 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from headway.domain.failure import decode_failure
-from headway.domain.job import JobRecord, JobState
-from headway.domain.views import Counted, ShownState
+from headway.domain.views import Counted
 from headway.errors import Failure
 
 LONGEST_TEXT = 20_000
@@ -140,10 +139,3 @@ def failure(text: str) -> Failure:
 def short_id(id: str) -> str:
     """The end of an id: ids made at one time begin alike."""
     return f"…{id[-8:]}" if len(id) > 12 else id
-
-
-def shown(job: JobRecord, now: datetime) -> ShownState:
-    """The state as people see it."""
-    if job.state is JobState.PENDING and job.run_at > now:
-        return ShownState.SCHEDULED
-    return ShownState(job.state.value)

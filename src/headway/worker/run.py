@@ -21,8 +21,8 @@ from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
 from headway.after_commit.report import Reporter
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
+from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
-from headway.domain.views import Health
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, News, OwnershipLost

@@ -13,8 +13,7 @@ import click
 
 from headway.cli.bench.database import place_for
 from headway.cli.bench.measurements import LARGE, measure
-from headway.cli.errors import clean_errors
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
 
 MEASURED = {
     "A": "start one at a time",
@@ -32,7 +31,6 @@ def run_bench(dsn: str, *, jobs: int, as_json: bool) -> None:
     run_loop(_bench(dsn, jobs, as_json=as_json))
 
 
-@clean_errors
 async def _bench(dsn: str, jobs: int, *, as_json: bool) -> None:
     task = asyncio.current_task()
     assert task is not None

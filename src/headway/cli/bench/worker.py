@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headway.cli.bench.database import Place, app_at, known_place
 from headway.cli.bench.work import Work
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
 
 CONCURRENCY = 100
 DSN = "HEADWAY_BENCH_DSN"  # in the environment, because everyone can read command lines

@@ -8,7 +8,7 @@ from headway.app import Headway
 from headway.cli.errors import Exit
 from headway.cli.json_results import CheckReport
 from headway.cli.output import Column, json_option, print_json, print_table, say
-from headway.cli.session import Place, visit
+from headway.cli.session import Session, in_session
 from headway.cli.target import app_argument
 from headway.domain.views import Misfit
 
@@ -33,19 +33,19 @@ def check(app: Headway, as_json: bool) -> None:
     if not list(app.registry):
         raise click.UsageError("name the app itself, for its job types: app.py or module:app")
 
-    async def errand(there: Place) -> CheckReport:
+    async def run(session: Session) -> CheckReport:
         examined = 0
         misfits: list[Misfit] = []
         cursor: str | None = None
         while True:
-            checked = await there.insight.check(cursor=cursor, limit=BATCH)
+            checked = await session.questions.check(cursor=cursor, limit=BATCH)
             examined += checked.examined
             misfits += checked.misfits
             cursor = checked.cursor
             if cursor is None:
                 return CheckReport(examined=examined, misfits=misfits)
 
-    report = visit(app, errand)
+    report = in_session(app, run)
     if as_json:
         print_json(report)
     else:

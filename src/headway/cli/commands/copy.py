@@ -11,12 +11,11 @@ import click
 
 from headway.admin.transfer import Moved, Mover
 from headway.app import Headway
-from headway.cli.actions import ask
-from headway.cli.errors import clean_errors
+from headway.cli.actions import confirm
+from headway.cli.event_loop import run_loop
 from headway.cli.json_results import Copied
 from headway.cli.output import counted_as, json_option, print_json, say, tell, watched
-from headway.cli.target import Named
-from headway.cli.worker_process import run_loop
+from headway.cli.target import Target
 from headway.ports.transfer import Transfer
 from headway.runtime.backoff import in_short, is_transient
 
@@ -43,26 +42,13 @@ def copy(
     a running job moves when it has ended. It ends when nothing is left in FROM. Broken off at any
     moment, even by kill -9, the same command goes on: no job is lost, none runs twice.
     """
-    mover = _make_mover(source, target, history=history)
-    copied = run_to_end(mover, follow=follow, confirmed=confirmed)
+    one, other = (Target(text, "the command line").load_app() for text in (source, target))
+    mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
+    copied = run_loop(_copy(mover, one, other, follow=follow, confirmed=confirmed))
     if as_json:
         print_json(copied)
     else:
         tell(f"{counted_as(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
-
-
-class _Trip:
-    def __init__(self, source: Headway, target: Headway, *, history: bool) -> None:
-        self.source = source
-        self.target = target
-        self.mover = Mover(
-            transfer_of(source), transfer_of(target), notifier=target.notifier, history=history
-        )
-
-
-def _make_mover(source: str, target: str, *, history: bool) -> _Trip:
-    one, other = (Named(text, "the command line").load_app() for text in (source, target))
-    return _Trip(one, other, history=history)
 
 
 def transfer_of(app: Headway) -> Transfer:
@@ -74,24 +60,20 @@ def transfer_of(app: Headway) -> Transfer:
     return transfer
 
 
-def run_to_end(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
-    result: list[Copied] = []
-
-    @clean_errors
-    async def travel() -> None:
-        await trip.mover.check()
-        async with trip.source, trip.target:
-            result.append(await _travel(trip, follow=follow, confirmed=confirmed))
-
-    run_loop(travel())
-    return result[0]
+async def _copy(
+    mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
+) -> Copied:
+    await mover.check()
+    async with source, target:
+        return await _move(mover, source, target, follow=follow, confirmed=confirmed)
 
 
-async def _travel(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
-    mover = trip.mover
+async def _move(
+    mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
+) -> Copied:
     left = await mover.left()
-    ask(
-        f"move {counted_as(left, 'job')} from {trip.source.store.name} to {trip.target.store.name}",
+    confirm(
+        f"move {counted_as(left, 'job')} from {source.store.name} to {target.store.name}",
         confirmed=confirmed,
     )
     began = time.monotonic()
@@ -99,7 +81,7 @@ async def _travel(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
     if resumed:
         say(f"{counted_as(resumed, 'job')} that were on their way have arrived")
     for queue in await mover.pause_queues():
-        say(f"queue {queue} is paused in {trip.target.store.name} as well")
+        say(f"queue {queue} is paused in {target.store.name} as well")
     with click.progressbar(
         length=max(left, 1), label="copy", file=sys.stderr, hidden=not watched()
     ) as bar:

@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from headway.app import Headway
-from headway.cli.errors import clean_errors
+from headway.cli.event_loop import run_loop
 from headway.cli.output import say
 from headway.cli.target import app_argument
-from headway.cli.worker_process import run_loop
 
 
 @click.command()
@@ -80,7 +79,6 @@ def dashboard(
     )
 
 
-@clean_errors
 async def _serve(app: Headway, who: _Who, *, allow_writes: bool, **options: Any) -> None:
     from headway.web import Password, Token, serving  # noqa: PLC0415 - an extra
 

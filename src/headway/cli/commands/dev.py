@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from headway.cli.dev.parent import develop
-from headway.cli.target import Named, code_argument
+from headway.cli.target import Target, code_argument
 
 
 @click.command()
@@ -16,7 +16,7 @@ from headway.cli.target import Named, code_argument
     help="The dashboard's.  [default: 8420, or a free one]",
 )
 @click.option("--no-dashboard", is_flag=True, help="Only run jobs.")
-def dev(named: Named, port: int | None, no_dashboard: bool) -> None:
+def dev(target: Target, port: int | None, no_dashboard: bool) -> None:
     """Run jobs and serve the dashboard while you write them.
 
     Creates the schema, runs a worker, prints a line per job, and starts again whenever a Python
@@ -24,4 +24,4 @@ def dev(named: Named, port: int | None, no_dashboard: bool) -> None:
     """
     if port is not None and no_dashboard:
         raise click.UsageError("--port is the dashboard's")
-    raise SystemExit(develop(named.text, port=port, dashboard=not no_dashboard))
+    raise SystemExit(develop(target.text, port=port, dashboard=not no_dashboard))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
 from headway.app import Headway
 from headway.cli.doctor.environment import examine_environment
 from headway.cli.doctor.store import examine_store
 from headway.cli.errors import Exit
+from headway.cli.event_loop import run_loop
 from headway.cli.json_results import Finding
 from headway.cli.output import in_colour, json_option, print_json
 from headway.cli.safe_text import harmless
@@ -25,7 +24,7 @@ def doctor(app: Headway, as_json: bool) -> None:
     Each line says ok, warn or fail, and what to do. Exits with 1 if something failed; changes
     nothing.
     """
-    found = [*examine_environment(app), *asyncio.run(examine_store(app))]
+    found = [*examine_environment(app), *run_loop(examine_store(app))]
     if as_json:
         print_json(found)
     else:

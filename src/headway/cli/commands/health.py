@@ -8,10 +8,11 @@ import socket
 
 import click
 
-from headway.admin.explanation import is_alive
 from headway.app import Headway
-from headway.cli.errors import Exit, Failed, clean_errors
+from headway.cli.errors import Exit, Failed
+from headway.cli.event_loop import run_loop
 from headway.cli.target import app_argument
+from headway.domain.health import is_alive
 
 PATIENCE = 5.0
 """Seconds that the store has for answering."""
@@ -26,10 +27,9 @@ def health(app: Headway, worker: bool) -> None:
     4: the store does not answer, or its schema is not up to date. 1: with --worker, no worker of
     this host has been heard of for 20 seconds.
     """
-    click.echo(asyncio.run(_check(app, worker=worker)))
+    click.echo(run_loop(_check(app, worker=worker)))
 
 
-@clean_errors
 async def _check(app: Headway, *, worker: bool) -> str:
     try:
         async with asyncio.timeout(PATIENCE):

@@ -7,11 +7,11 @@ import click
 from headway.app import Headway
 from headway.cli.json_results import Paused
 from headway.cli.output import Column, json_option, print_json, print_table, say, tell
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, app_option, place_argument, place_option
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
 from headway.cli.times import spoken
 from headway.cli.worker_process import run_worker
-from headway.domain.views import Counted, QueueSummary, ShownState
+from headway.domain.views import Counted, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
 
@@ -38,15 +38,11 @@ def queues() -> None:
 
 
 @queues.command("list")
-@place_argument
+@target_argument
 @json_option
-def list_(place: Headway | Remote, as_json: bool) -> None:
+def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
     """Queues that hold jobs, were paused, or are worked on."""
-
-    async def errand(there: Place) -> list[QueueSummary]:
-        return await there.insight.queues()
-
-    found = visit(place, errand)
+    found = in_session(target, lambda session: session.questions.queues())
     if as_json:
         print_json(found)
         return
@@ -68,32 +64,20 @@ def list_(place: Headway | Remote, as_json: bool) -> None:
 
 @queues.command()
 @click.argument("names", nargs=-1, required=True)
-@place_option
+@target_option
 @json_option
-def pause(names: tuple[str, ...], place: Headway | Remote, as_json: bool) -> None:
+def pause(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
     """Let no more jobs of these queues be claimed; those that run go on."""
-
-    async def errand(there: Place) -> None:
-        for name in names:
-            await there.operating.pause(name)
-
-    visit(place, errand)
-    _tell(names, paused=True, as_json=as_json)
+    _pause(target, names, paused=True, as_json=as_json)
 
 
 @queues.command()
 @click.argument("names", nargs=-1, required=True)
-@place_option
+@target_option
 @json_option
-def resume(names: tuple[str, ...], place: Headway | Remote, as_json: bool) -> None:
+def resume(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
     """Let jobs of these queues be claimed again."""
-
-    async def errand(there: Place) -> None:
-        for name in names:
-            await there.operating.resume(name)
-
-    visit(place, errand)
-    _tell(names, paused=False, as_json=as_json)
+    _pause(target, names, paused=False, as_json=as_json)
 
 
 @queues.command()
@@ -115,7 +99,14 @@ def drain(names: tuple[str, ...], app: Headway, concurrency: int | None, verbose
     )
 
 
-def _tell(names: tuple[str, ...], *, paused: bool, as_json: bool) -> None:
+def _pause(
+    target: Headway | DashboardUrl, names: tuple[str, ...], *, paused: bool, as_json: bool
+) -> None:
+    async def run(session: Session) -> None:
+        for name in names:
+            await (session.actions.pause(name) if paused else session.actions.resume(name))
+
+    in_session(target, run)
     if as_json:
         print_json(Paused(queues=list(names), paused=paused))
     else:

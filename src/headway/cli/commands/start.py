@@ -11,14 +11,15 @@ import click
 
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
-from headway.cli.job_text import moment_now, shown_state
+from headway.cli.job_text import moment_now
 from headway.cli.json_results import Started
 from headway.cli.output import json_option, print_json, say, tell
 from headway.cli.safe_text import harmless_json
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_option
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl, target_option
 from headway.cli.times import duration, moment
 from headway.domain.job import JobRecord, JobState
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
 from headway.errors import ResultError, ResultTimeout
@@ -30,7 +31,7 @@ LOOK_EVERY = 0.5
 @click.command()
 @click.argument("type")
 @click.argument("arguments", metavar="[JSON]", default="{}")
-@place_option
+@target_option
 @click.option("--in", "delay", type=duration, help="Not before so long from now: 5m, 1h30m.")
 @click.option("--at", type=moment, help="Not before this time: 2026-12-24T18:00.")
 @click.option("--key", help="Start it once under this key, as long as it has not ended.")
@@ -44,7 +45,7 @@ LOOK_EVERY = 0.5
 def start(
     type: str,
     arguments: str,
-    place: Headway | Remote,
+    target: Headway | DashboardUrl,
     delay: float | None,
     at: datetime | None,
     key: str | None,
@@ -67,12 +68,12 @@ def start(
     if arguments == "-":
         arguments = sys.stdin.read()
 
-    async def errand(there: Place) -> Started:
-        if there.app is not None and not list(there.app.registry):
+    async def run(session: Session) -> Started:
+        if session.app is not None and not list(session.app.registry):
             raise click.UsageError(
                 "a database knows no job types: name the app (app.py, module:app) or a dashboard"
             )
-        id = await there.operating.start(
+        started = await session.actions.start(
             type,
             arguments,
             queue=queue,
@@ -81,13 +82,14 @@ def start(
             at=None if at is None else at.isoformat(),
             key=key,
         )
+        id = started.id
         if not wait:
             return Started(id=id)
         if not as_json:
             say(f"started {id}")
-        return _ended(id, await _wait(there, id, timeout))
+        return _ended(id, await _wait(session, id, timeout))
 
-    started = visit(place, errand)
+    started = in_session(target, run)
     if as_json:
         print_json(started)
     elif not wait:
@@ -109,19 +111,19 @@ def _ended(id: str, job: JobRecord) -> Started:
     )
 
 
-async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
+async def _wait(session: Session, id: str, timeout: float | None) -> JobRecord:
     """The last job of the sequence, once it has ended."""
-    if there.app is not None:
+    if session.app is not None:
         try:
-            await there.app.sequence(id).result(timeout=timeout)
+            await session.app.sequence(id).result(timeout=timeout)
         except ResultTimeout:
             raise
         except ResultError:
             pass  # the job says how it ended
-        return await there.app.current(id)
+        return await session.app.current(id)
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        page = await there.insight.jobs(JobFilter(sequence_id=id), limit=1)
+        page = await session.questions.jobs(JobFilter(sequence_id=id), limit=1)
         if not page.jobs:
             raise Failed(f"sequence {id} is gone", Exit.NOT_FOUND)
         if page.jobs[0].state.terminal:

@@ -7,14 +7,14 @@ import click
 from headway.app import Headway
 from headway.cli.job_text import print_reasons
 from headway.cli.output import counted, json_option, print_fields, print_json, tell
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_argument, place_option
+from headway.cli.session import in_session
+from headway.cli.target import DashboardUrl, target_argument, target_option
 from headway.cli.times import spoken
-from headway.domain.views import Explanation, Overview, Percentiles
+from headway.domain.views import Percentiles
 
 
 @click.command()
-@place_argument
+@target_argument
 @click.option(
     "--minutes",
     type=click.IntRange(min=1, max=1440),
@@ -23,13 +23,9 @@ from headway.domain.views import Explanation, Overview, Percentiles
     help="How far back throughput is shown.",
 )
 @json_option
-def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
+def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
     """How many jobs there are, how fast they go."""
-
-    async def errand(there: Place) -> Overview:
-        return await there.insight.overview(minutes=minutes)
-
-    found = visit(place, errand)
+    found = in_session(target, lambda session: session.questions.overview(minutes=minutes))
     if as_json:
         print_json(found)
         return
@@ -55,15 +51,11 @@ def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
 
 @click.command()
 @click.argument("id")
-@place_option
+@target_option
 @json_option
-def why(id: str, place: Headway | Remote, as_json: bool) -> None:
+def why(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
     """Why a job is not running, or what it does, in one sentence."""
-
-    async def errand(there: Place) -> Explanation:
-        return await there.insight.why(id)
-
-    explanation = visit(place, errand)
+    explanation = in_session(target, lambda session: session.questions.why(id))
     if as_json:
         print_json(explanation)
         return

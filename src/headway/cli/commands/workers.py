@@ -7,10 +7,9 @@ import click
 from headway.app import Headway
 from headway.cli.job_text import moment_now
 from headway.cli.output import Column, json_option, print_json, print_table, say
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_argument
+from headway.cli.session import in_session
+from headway.cli.target import DashboardUrl, target_argument
 from headway.cli.times import ago, spoken
-from headway.domain.views import WorkerSummary
 
 COLUMNS = (
     Column("WORKER", shrinks=True),
@@ -29,15 +28,11 @@ def workers() -> None:
 
 
 @workers.command("list")
-@place_argument
+@target_argument
 @json_option
-def list_(place: Headway | Remote, as_json: bool) -> None:
+def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
     """Workers that were heard of lately, living or not."""
-
-    async def errand(there: Place) -> list[WorkerSummary]:
-        return await there.insight.workers()
-
-    found = visit(place, errand)
+    found = in_session(target, lambda session: session.questions.workers())
     if as_json:
         print_json(found)
         return

@@ -14,12 +14,12 @@ import click
 
 from headway.app import Headway
 from headway.cli.dev.lines import LineObserver
-from headway.cli.errors import Failed, clean_errors
+from headway.cli.errors import Failed
+from headway.cli.event_loop import run_loop
 from headway.cli.logs import set_up_logs
 from headway.cli.output import counted_as, say
 from headway.cli.parent import when_orphaned
-from headway.cli.target import Named
-from headway.cli.worker_process import run_loop
+from headway.cli.target import Target
 from headway.errors import ConfigurationError
 
 GRACE = 2.0
@@ -34,14 +34,13 @@ def main() -> int:
     token, again = os.environ.pop(TOKEN, ""), bool(os.environ.pop(AGAIN, ""))
     _set_up_logs()
     try:
-        run_loop(_develop(Named(target, "command line").load_app(), port, token, again=again))
+        run_loop(_develop(Target(target, "command line").load_app(), port, token, again=again))
     except click.ClickException as error:
         error.show()
         return 1
     return 0
 
 
-@clean_errors
 async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
     lines = LineObserver()
     app.observers.add(lines)

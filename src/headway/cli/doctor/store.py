@@ -13,7 +13,7 @@ from headway.cli.output import counted_as
 from headway.cli.times import spoken
 from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
-from headway.ports.admin import Insight
+from headway.ports.admin import Questions
 
 SKEW = 1.0
 """Seconds by which two clocks may differ."""
@@ -52,7 +52,7 @@ async def examine_store(app: Headway) -> list[Finding]:
                 )
             )
         found += await _examine_staged_jobs(app)
-        found += await _examine_work(app.insights)
+        found += await _examine_work(app.questions)
     return found
 
 
@@ -84,13 +84,13 @@ async def _examine_staged_jobs(app: Headway) -> list[Finding]:
     ]
 
 
-async def _examine_work(insight: Insight) -> list[Finding]:
+async def _examine_work(questions: Questions) -> list[Finding]:
     workers, types, queues = (
-        await insight.workers(),
-        await insight.types(),
-        await insight.queues(),
+        await questions.workers(),
+        await questions.types(),
+        await questions.queues(),
     )
-    failed = (await insight.overview(minutes=1)).states.get(ShownState.FAILED, NONE)
+    failed = (await questions.overview(minutes=1)).states.get(ShownState.FAILED, NONE)
     return [
         *_workers(workers, types),
         *(_types(types) if any(each.alive for each in workers) else ()),

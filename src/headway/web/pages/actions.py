@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.context import desk_of
+from headway.ports.admin import Actions, Questions
+from headway.web.context import context_of
 from headway.web.pages.jobs import VERBS
 from headway.web.problems import Refused
 from headway.web.request_body import Form
@@ -29,7 +30,7 @@ async def act_on_selected(request: Request) -> Response:
     back = own_path(form.one("back"))
     if not ids:
         raise Refused(400, "nothing_selected", "No job was selected; tick some and try again.")
-    batch = await desk_of(request).operator(request).act(action, ids)
+    batch = await context_of(request).act(request, Actions.act, action, ids)
     if action is JobAction.DELETE and back.startswith("/jobs/"):
         back = "/jobs"  # the page it came from is about what is gone
     return redirect(
@@ -43,7 +44,7 @@ async def confirm_all(request: Request) -> Response:
     action = _action(request.query_params.get("action", ""))
     count = None
     if search.which is not None:
-        count = await desk_of(request).insight.count(search.which, at_most=COUNTED)
+        count = await context_of(request).ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "act_on_all.html",
@@ -61,15 +62,14 @@ async def act_on_all(request: Request) -> Response:
     """One stretch of it. The cursor and the sums so far go through the page."""
     form = await read_own_form(request)
     action, text = _action(form.one("action")), form.one("q")
-    desk = desk_of(request)
-    which = desk.insight.allowed(parse_filter(text))
-    operator = desk.operator(request)
+    context = context_of(request)
+    which = parse_filter(text)
     cursor = form.one("cursor") or None
     changed, passed = _sum(form, "changed"), _sum(form, "passed")
     loop = asyncio.get_running_loop()
     ends = loop.time() + PATIENCE
     while True:
-        batch = await operator.act_on_all(action, which, cursor=cursor)
+        batch = await context.act(request, Actions.act_on_all, action, which, cursor=cursor)
         changed += batch.changed
         passed += batch.passed_over
         cursor = batch.cursor

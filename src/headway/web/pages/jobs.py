@@ -9,7 +9,8 @@ from starlette.routing import Route
 from headway.domain.lifecycle import offered_actions
 from headway.domain.queries import Page
 from headway.domain.views import Counted, JobAction, JobDetail
-from headway.web.context import desk_of
+from headway.ports.admin import Questions
+from headway.web.context import context_of
 from headway.web.search import Search
 from headway.web.templating import page, path_here
 
@@ -19,20 +20,20 @@ COUNTED = 1_000
 
 VERBS = {
     JobAction.RETRY: "Retry",
-    JobAction.RUN_NOW: "Run now",
+    JobAction.TRIGGER: "Trigger",
     JobAction.CANCEL: "Cancel",
     JobAction.DELETE: "Delete",
 }
 
 
 async def list_jobs(request: Request) -> Response:
-    insight = desk_of(request).insight
+    context = context_of(request)
     search = Search.of(request)
     cursor = request.query_params.get("cursor") or None
     found, count = Page([], None), Counted(0)
     if search.which is not None:
-        found = await insight.jobs(search.which, cursor=cursor, limit=PAGE)
-        count = await insight.count(search.which, at_most=COUNTED)
+        found = await context.ask(Questions.jobs, search.which, cursor=cursor, limit=PAGE)
+        count = await context.ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "jobs.html",
@@ -50,7 +51,7 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def show_job(request: Request) -> Response:
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     return page(
         request,
         "job.html",
@@ -66,7 +67,7 @@ async def show_job(request: Request) -> Response:
 
 async def show_job_head(request: Request) -> Response:
     """The part of a job's page that moves; the whole page again once there is more to tell."""
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     if _mark(detail) != request.query_params.get("mark"):
         return Response(headers={"HX-Refresh": "true"})
     return page(

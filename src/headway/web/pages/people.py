@@ -6,24 +6,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headway.ports.admin import Questions
 from headway.web.auth import Password, Token
-from headway.web.context import desk_of
+from headway.web.context import context_of
 from headway.web.templating import own_path, page, read_own_form, redirect
 
 
 async def list_workers(request: Request) -> Response:
-    workers = await desk_of(request).insight.workers()
+    workers = await context_of(request).ask(Questions.workers)
     return page(request, "workers.html", section="workers", workers=workers)
 
 
 async def list_audit(request: Request) -> Response:
     cursor = request.query_params.get("cursor") or None
-    found = await desk_of(request).insight.audit(cursor=cursor)
+    found = await context_of(request).ask(Questions.audit, cursor=cursor)
     return page(request, "audit.html", section="audit", page=found, cursor=cursor)
 
 
 async def show_login(request: Request) -> Response:
-    auth = desk_of(request).doorkeeper.auth
+    auth = context_of(request).doorkeeper.auth
     wanted = own_path(request.query_params.get("next", ""))
     if request.scope["headway.actor"] is not None or not isinstance(auth, (Token, Password)):
         return redirect(request, wanted)
@@ -38,7 +39,7 @@ async def show_login(request: Request) -> Response:
 
 
 async def log_in(request: Request) -> Response:
-    doorkeeper = desk_of(request).doorkeeper
+    doorkeeper = context_of(request).doorkeeper
     auth = doorkeeper.auth
     if not isinstance(auth, (Token, Password)):
         return redirect(request, "/")
@@ -63,7 +64,7 @@ async def log_in(request: Request) -> Response:
 async def log_out(request: Request) -> Response:
     await read_own_form(request)
     answer = redirect(request, "/login")
-    desk_of(request).doorkeeper.sessions.end(answer, request)
+    context_of(request).doorkeeper.sessions.end(answer, request)
     return answer
 
 

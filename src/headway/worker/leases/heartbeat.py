@@ -18,6 +18,7 @@ from typing import Any
 
 from headway.after_commit.observers import Observers
 from headway.after_commit.report import Reporter
+from headway.domain.health import BEAT_EVERY
 from headway.domain.lease import Verdict
 from headway.domain.queries import WorkerRecord
 from headway.ports.clock import Clock
@@ -31,7 +32,6 @@ from headway.worker.attempt import (
 from headway.worker.leases.heartbeat_thread import Beats, Call, Pulse
 from headway.worker.leases.outage import Absence
 
-BEAT_EVERY = 5.0
 FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""
 MARGIN = 0.05
