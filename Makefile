@@ -40,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format sync docs house bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format sync docs house picture bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -75,6 +75,9 @@ docs: $(READY) ## make the site in build/docs; a warning is an error
 
 house: $(READY) ## report how the source tree is laid out; ARGS=--no-run reads the source only
 	$(PYTHON) -m scripts.house $(ARGS)
+
+picture: $(READY) ## draw which package imports which, as docs/internals/house.md
+	$(PYTHON) -m scripts.house_picture
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)

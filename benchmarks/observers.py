@@ -29,7 +29,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from benchmarks.measuring import Place
+from benchmarks.databases import Database, Postgres, Sqlite
 from headway import Headway, LogObserver
 from headway.cli.bench.work import TEXT, Work
 from headway.cli.logs import set_up_logs
@@ -148,32 +148,32 @@ def worker(*arguments: str) -> str:
     return done.stdout
 
 
-def measure(place: Place | None, kind: str, count: int) -> tuple[float, float]:
+def measure(database: Database | None, kind: str, count: int) -> tuple[float, float]:
     """Jobs per second, and microseconds of the worker's CPU for each."""
-    if place is None:
+    if database is None:
         rate, cpu = map(float, worker("--memory", kind, "--jobs", str(count)).split())
         return rate, cpu / count * 1e6
-    place.clear()
-    asyncio.run(load(Headway(place.dsn, observers=[opentelemetry()], migrate=True), count))
-    place.settle()
-    cpu = float(worker("--drain", kind, "--dsn", place.dsn))
-    done, seconds = place.drained()
+    database.clear()
+    asyncio.run(load(Headway(database.dsn, observers=[opentelemetry()], migrate=True), count))
+    database.settle()
+    cpu = float(worker("--drain", kind, "--dsn", database.dsn))
+    done, seconds = database.drained()
     if done != count:
         raise RuntimeError(f"{done} of {count} jobs were completed")
     return done / seconds, cpu / count * 1e6
 
 
-def compare(name: str, place: Place | None, options: argparse.Namespace) -> bool:
+def compare(name: str, database: Database | None, options: argparse.Namespace) -> bool:
     """Print the proportions; whether the goals are met. A store in memory has none: there the
     worker's own CPU is all that counts."""
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     for _ in range(options.rounds):
         for kind in KINDS:
-            rate, cpu = measure(place, kind, options.jobs)
+            rate, cpu = measure(database, kind, options.jobs)
             found[kind].append((rate, cpu))
             print(f"  {name}, {kind}: {rate:,.0f}/s, {cpu:.1f} µs", file=sys.stderr, flush=True)
     rates = {kind: statistics.median(each[0] for each in found[kind]) for kind in KINDS}
-    goals = {} if place is None else GOALS
+    goals = {} if database is None else GOALS
     for kind in KINDS:
         cpu = statistics.median(each[1] for each in found[kind])
         share = rates[kind] / rates["nobody"]
@@ -202,14 +202,14 @@ def main() -> None:
     stores = options.stores.split(",")
     if "postgres" in stores:
         with PostgresServer(durable=True) as server:
-            place = Place("postgres", server.url(server.create_database()))
-            asyncio.run(Headway(place.dsn).store.migrate())
-            met &= compare("PostgreSQL", place, options)
+            database = Postgres(server.url(server.create_database()))
+            asyncio.run(Headway(database.dsn).store.migrate())
+            met &= compare("PostgreSQL", database, options)
     if "sqlite" in stores:
         with tempfile.TemporaryDirectory() as folder:
-            place = Place("sqlite", f"sqlite:///{folder}/bench.db")
-            asyncio.run(Headway(place.dsn).store.migrate())
-            met &= compare("SQLite", place, options)
+            database = Sqlite(f"sqlite:///{folder}/bench.db")
+            asyncio.run(Headway(database.dsn).store.migrate())
+            met &= compare("SQLite", database, options)
     if "memory" in stores:
         met &= compare("memory", None, options)
     print("\nAll goals are met." if met else "\nNOT all goals are met.")

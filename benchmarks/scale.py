@@ -24,7 +24,7 @@ from pathlib import Path
 import psycopg
 
 from headway import Headway, Job, Request
-from proof.tools.fork_server import kill, nursery, wait_until_gone
+from proof.tools.fork_server import fork_server, kill, wait_until_gone
 from proof.tools.work import Work as ProofWork
 from tests.support.servers.pgbouncer import PgBouncer
 from tests.support.servers.postgres import PostgresServer, ServerError
@@ -215,7 +215,7 @@ async def say_load(meter: Meter, who: str) -> Cost:
 
 
 async def cost_of_many(meter: Meter, url: str, workers: int) -> None:
-    with tempfile.TemporaryDirectory() as name, nursery(Path(name)) as parent:
+    with tempfile.TemporaryDirectory() as name, fork_server(Path(name)) as parent:
         pids = [parent.spawn(url, Path(name)) for _ in range(workers)]
         try:
             await asyncio.sleep(10 + workers / 10)

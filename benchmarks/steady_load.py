@@ -23,7 +23,7 @@ from datetime import timedelta
 import psycopg
 
 from benchmarks.peers import probe
-from benchmarks.peers.location import Place
+from benchmarks.peers.location import Location
 from benchmarks.peers.probe import Probe
 from benchmarks.peers.processes import end, launch, parent_of, reaped_seconds, running_seconds, tree
 from headway import Headway, Retention
@@ -108,9 +108,9 @@ class Crew:
 
     def __init__(self, told: Steady, folder: str, stack: ExitStack) -> None:
         self._told = told
-        self._place = Place(folder, "", 0, "steady")
+        self._location = Location(folder, "", 0, "steady")
         self._stack = stack
-        self.probe = Probe(self._place)
+        self.probe = Probe(self._location)
         self.probe.reset()
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -133,7 +133,7 @@ class Crew:
                 raise RuntimeError(f"a worker ended with {worker.returncode}")
 
     def _launch(self, what: str) -> subprocess.Popen[bytes]:
-        environment = {VARIABLE: json.dumps(asdict(self._told)), **self._place.to_environment()}
+        environment = {VARIABLE: json.dumps(asdict(self._told)), **self._location.to_environment()}
         process = launch(
             [sys.executable, "-m", "benchmarks.steady_load", what],
             output=sys.stderr.buffer,
@@ -166,7 +166,7 @@ class PostgresCpu:
 
 def main() -> None:
     told = Steady(**json.loads(os.environ[VARIABLE]))
-    shared = Probe(Place.from_environment())
+    shared = Probe(Location.from_environment())
     run_loop(work(told, shared) if sys.argv[1] == "work" else produce(told, shared))
 
 

@@ -1,7 +1,7 @@
 """One action in a queue's own environment: `python -m benchmarks.peers.action ACTION [NUMBER…]`.
 
 Producer, worker and watcher never share a process. The answer goes, as JSON, into the file that
-the place names.
+the location names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.contract import Peer
-from benchmarks.peers.location import Place
+from benchmarks.peers.location import Location
 from benchmarks.peers.probe import Probe
 
 QUIET = 0.3
@@ -29,9 +29,9 @@ NEAR = 300
 """Jobs before the end from where on the store is asked all the time."""
 
 
-def find(place: Place, module: str) -> Peer:
+def find(location: Location, module: str) -> Peer:
     found = importlib.import_module(f"benchmarks.peers.queues.{module}_peer")
-    return next(each for each in found.PEERS if each.name == place.peer)(place)
+    return next(each for each in found.PEERS if each.name == location.peer)(location)
 
 
 async def finished(value: Any) -> Any:
@@ -210,9 +210,9 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     module, action, *given = sys.argv[1:]
     numbers = [float(each) for each in given]
-    place = Place.from_environment()
-    peer = find(place, module)
-    probe = Probe(place)
+    location = Location.from_environment()
+    peer = find(location, module)
+    probe = Probe(location)
     actions: dict[str, Callable[[], Any]] = {
         "describe": lambda: describe(peer),
         "set_up": lambda: set_up(peer),
@@ -227,8 +227,8 @@ def main() -> None:
     answer = actions[action]()
     if inspect.iscoroutine(answer):
         answer = run(answer, fast=bool(peer.chosen.get("uvloop")))
-    if place.answer:
-        Path(place.answer).write_text(json.dumps(answer))
+    if location.answer:
+        Path(location.answer).write_text(json.dumps(answer))
 
 
 if __name__ == "__main__":

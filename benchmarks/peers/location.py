@@ -8,11 +8,11 @@ import socket
 from dataclasses import asdict, dataclass
 from typing import Any
 
-VARIABLE = "HEADWAY_BENCH_PLACE"
+VARIABLE = "HEADWAY_BENCH_LOCATION"
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     folder: str
     """For files of this run only."""
     postgres: str
@@ -33,8 +33,8 @@ class Place:
         return {VARIABLE: json.dumps(asdict(self))}
 
     @staticmethod
-    def from_environment() -> Place:
-        return Place(**json.loads(os.environ[VARIABLE]))
+    def from_environment() -> Location:
+        return Location(**json.loads(os.environ[VARIABLE]))
 
     @property
     def database(self) -> str:

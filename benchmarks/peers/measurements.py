@@ -40,7 +40,7 @@ class Amounts:
 Measured = dict[str, Any]
 
 
-class Measuring:
+class Measurements:
     """Measures one queue once. An error is a result, and does not keep the rest from running."""
 
     def __init__(self, runner: Runner, amounts: Amounts, said: Callable[[str], None]) -> None:

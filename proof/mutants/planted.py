@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proof.parts.mutants import checks, core_bugs, memory_bugs, mongodb_bugs, sql_bugs
+from proof.mutants import checks, core_bugs, memory_bugs, mongodb_bugs, sql_bugs
 from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario
 from proof.tools.conformance_run import first_failure

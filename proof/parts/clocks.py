@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from headway import After, Request
-from proof.tools.databases import PostgresPlace, SqlitePlace
-from proof.tools.preloaded_library import make_shim
-from proof.tools.report import Trial
+from proof.tools.databases import PostgresDatabase, SqliteDatabase
+from proof.tools.part_run import PartRun
+from proof.tools.preloaded_library import compile_library
 from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, Herd, herd
+from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
 from proof.tools.wrong_clock import write_shift
 from tests.support.servers.postgres import PostgresServer
 
@@ -24,7 +24,7 @@ DELAY = 1.0
 LATE = 3.0
 """Seconds after which a job that fell due must have been claimed, under load."""
 
-SHIM = """
+C_SOURCE = """
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -52,21 +52,21 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
 """PostgreSQL asks gettimeofday what time it is."""
 
 
-def prove(trial: Trial) -> None:
+def prove(run: PartRun) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        _wrong_workers(trial, Path(folder))
+        _wrong_workers(run, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
-        _jumping_store(trial, Path(folder))
+        _jumping_store(run, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
-        _jumping_server(trial, Path(folder))
+        _jumping_server(run, Path(folder))
 
 
-def _wrong_workers(trial: Trial, folder: Path) -> None:
+def _wrong_workers(run: PartRun, folder: Path) -> None:
     """PostgreSQL's clock decides, so nothing is early, late or lost whatever workers believe."""
-    seconds = 4 if trial.short else 15
+    seconds = 4 if run.short else 15
     with PostgresServer() as server:
-        place = PostgresPlace(server.url(server.create_database()))
-        with herd(trial, place, lease_for=5.0, concurrency=10) as workers:
+        database = PostgresDatabase(server.url(server.create_database()))
+        with worker_group(run, database, lease_for=5.0, concurrency=10) as workers:
             for shift in (-HOUR, 0.0, HOUR):
                 clock = str(folder / f"clock{shift}")
                 write_shift(clock, shift)
@@ -75,63 +75,63 @@ def _wrong_workers(trial: Trial, folder: Path) -> None:
             _look_for(workers, seconds)
             workers.drain(60)
             workers.stop()
-            found, _ = workers.balance("workers an hour off")
-        early, late = place.ask(
+            found, _ = workers.check_invariants("workers an hour off")
+        early, late = database.ask(
             "select coalesce(min(c.at - extract(epoch from j.run_at)), 0),"
             " coalesce(max(c.at - extract(epoch from j.run_at)), 0)"
             " from claimed c join {job} j on cast(j.id as text) = c.id and c.version = 1"
             " where j.position = 0 and j.run_at > j.created_at + interval '0.5 seconds'"
         )[0]
-    trial.figure(
+    run.figure(
         "scheduled jobs were claimed after s", [round(float(early), 3), round(float(late), 3)]
     )
-    trial.check(early >= 0, f"a job was claimed {-float(early):.3f} s before it was due")
-    trial.check(late <= LATE, f"a job was claimed {float(late):.3f} s after it was due")
+    run.check(early >= 0, f"a job was claimed {-float(early):.3f} s before it was due")
+    run.check(late <= LATE, f"a job was claimed {float(late):.3f} s after it was due")
     for charged in ("attempts", "losses"):
-        trial.check(found[charged] == 0, f"{found[charged]} {charged} were charged")
+        run.check(found[charged] == 0, f"{found[charged]} {charged} were charged")
 
 
-def _jumping_store(trial: Trial, folder: Path) -> None:
+def _jumping_store(run: PartRun, folder: Path) -> None:
     """SQLite's clock is that of its processes: all of them jump together."""
     clock = str(folder / "clock")
     write_shift(clock, 0.0)
-    place = SqlitePlace(str(folder / "proof.db"))
-    with herd(trial, place, lease_for=3.0, concurrency=10, clock=clock) as workers:
-        _jump(trial, workers, partial(write_shift, clock), "SQLite's clock jumped")
+    database = SqliteDatabase(str(folder / "proof.db"))
+    with worker_group(run, database, lease_for=3.0, concurrency=10, clock=clock) as workers:
+        _jump(run, workers, partial(write_shift, clock), "SQLite's clock jumped")
 
 
-def _jumping_server(trial: Trial, folder: Path) -> None:
+def _jumping_server(run: PartRun, folder: Path) -> None:
     """PostgreSQL's clock is its server's; those of the workers are right, and do not matter."""
     folder.chmod(0o755)  # the server may be another user's
-    library = make_shim(SHIM, folder)
+    library = compile_library(C_SOURCE, folder)
     if library is None:
-        trial.leave_out(
-            "a PostgreSQL server whose clock jumps: there is no C compiler to make a shim with"
+        run.leave_out(
+            "a PostgreSQL server whose clock jumps: there is no C compiler for a preloaded library"
         )
         return
     clock = folder / "clock"
     clock.write_bytes(bytes(8))
 
     def shift(seconds: float) -> None:
-        with clock.open("r+b") as file:  # in place: the server has it mapped
+        with clock.open("r+b") as file:  # not replaced: the server has it mapped
             file.write(struct.pack("=q", round(seconds * 1e6)))
 
     environment = {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(clock)}
     with PostgresServer(environment=environment) as server:
-        place = PostgresPlace(server.url(server.create_database()))
+        database = PostgresDatabase(server.url(server.create_database()))
         shift(HOUR)
-        (ahead,) = place.ask("select extract(epoch from clock_timestamp())::float8")[0]
+        (ahead,) = database.ask("select extract(epoch from clock_timestamp())::float8")[0]
         shift(0.0)
-        if not trial.check(
+        if not run.check(
             abs(ahead - time.time() - HOUR) < HOUR / 10, "the server's clock cannot be moved"
         ):
             return
-        with herd(trial, place, lease_for=3.0, concurrency=10) as workers:
-            _jump(trial, workers, shift, "PostgreSQL's clock jumped")
+        with worker_group(run, database, lease_for=3.0, concurrency=10) as workers:
+            _jump(run, workers, shift, "PostgreSQL's clock jumped")
 
 
-def _jump(trial: Trial, workers: Herd, shift: Callable[[float], None], name: str) -> None:
-    jumps = 4 if trial.short else 20
+def _jump(run: PartRun, workers: WorkerGroup, shift: Callable[[float], None], name: str) -> None:
+    jumps = 4 if run.short else 20
     for _ in range(3):
         workers.spawn()
     workers.produce()
@@ -141,9 +141,9 @@ def _jump(trial: Trial, workers: Herd, shift: Callable[[float], None], name: str
     shift(20.0)  # everything that was stored is in the past now
     workers.drain(60)
     workers.stop()
-    found, _ = workers.balance(name)
-    trial.figure(f"{name}: times", jumps)
-    trial.figure(f"{name}: leases that ran out", found["losses"])
+    found, _ = workers.check_invariants(name)
+    run.figure(f"{name}: times", jumps)
+    run.figure(f"{name}: leases that ran out", found["losses"])
 
 
 def _mixed(work: Work) -> list[Request[int]]:
@@ -151,7 +151,7 @@ def _mixed(work: Work) -> list[Request[int]]:
     return [later, *(work.chain.request(LENGTH - 1, 0.02) for _ in range(20))]
 
 
-def _look_for(workers: Herd, seconds: float) -> None:
+def _look_for(workers: WorkerGroup, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         workers.look()

@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from headway import Request
-from proof.tools.databases import Place, PostgresPlace, SqlitePlace, left
-from proof.tools.invariants import read_diaries
-from proof.tools.report import Trial
+from proof.tools.databases import Database, PostgresDatabase, SqliteDatabase, left
+from proof.tools.invariants import read_logs
+from proof.tools.part_run import PartRun
 from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, Herd, herd
+from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
 from tests.support.servers.postgres import PostgresServer
 
 KILLS = 2
@@ -27,50 +27,50 @@ QUEUE = "bulk"
 """Where the backlog lies: the source's worker leaves it alone."""
 
 
-def prove(trial: Trial) -> None:
-    backlog = 3_000 if trial.short else 100_000
+def prove(run: PartRun) -> None:
+    backlog = 3_000 if run.short else 100_000
     with tempfile.TemporaryDirectory() as folder, PostgresServer(durable=True) as server:
-        source = SqlitePlace(f"{folder}/proof.db")
-        target = PostgresPlace(server.url(server.create_database()))
+        source = SqliteDatabase(f"{folder}/proof.db")
+        target = PostgresDatabase(server.url(server.create_database()))
         settings = {"concurrency": 20, "lease_for": 10.0}
         with (
-            herd(trial, source, queues=["default"], **settings) as here,
-            herd(trial, target, queues=["default", QUEUE], **settings) as there,
+            worker_group(run, source, queues=["default"], **settings) as here,
+            worker_group(run, target, queues=["default", QUEUE], **settings) as there,
         ):
-            _try(trial, here, there, backlog)
+            _try(run, here, there, backlog)
 
 
-def _try(trial: Trial, here: Herd, there: Herd, backlog: int) -> None:
+def _try(run: PartRun, here: WorkerGroup, there: WorkerGroup, backlog: int) -> None:
     here.spawn()
     there.spawn()
     there.spawn()
     here.produce(_backlog(backlog), backlog=sys.maxsize)
-    while len(here.ledger.ids) < backlog:
-        trial.check(here.producer is not None and here.producer.error is None, "no producer")
+    while len(here.start_log.ids) < backlog:
+        run.check(here.producer is not None and here.producer.error is None, "no producer")
         time.sleep(0.1)
     began = time.monotonic()
     for number in range(KILLS):
-        mover = _copy(here.place, there.place)
+        mover = _copy(here.database, there.database)
         goal = backlog * (number + 1) // (KILLS + 2)
-        while _arrived(there.place) < goal and mover.poll() is None:
+        while _arrived(there.database) < goal and mover.poll() is None:
             time.sleep(random.random() * 0.02)
-        trial.check(mover.poll() is None, f"headway copy ended by itself: {mover.poll()}")
+        run.check(mover.poll() is None, f"headway copy ended by itself: {mover.poll()}")
         os.kill(mover.pid, signal.SIGKILL)
         mover.wait()
-    mover = _copy(here.place, there.place)
+    mover = _copy(here.database, there.database)
     time.sleep(2)
     if here.producer is not None:
         here.producer.stop()
     code = mover.wait(600)
     seconds = time.monotonic() - began
-    trial.check(code == 0, f"headway copy ended with {code}")
+    run.check(code == 0, f"headway copy ended with {code}")
     here.drain(60)
     there.drain(240)
     here.stop()
     there.stop()
-    trial.figure("kills of headway copy", KILLS)
-    trial.figure("seconds", round(seconds, 1))
-    _balance(trial, here, there)
+    run.figure("kills of headway copy", KILLS)
+    run.figure("seconds", round(seconds, 1))
+    _balance(run, here, there)
 
 
 def _backlog(count: int) -> Callable[[Work], list[Request[int]]]:
@@ -87,7 +87,7 @@ def _backlog(count: int) -> Callable[[Work], list[Request[int]]]:
     return batch
 
 
-def _copy(source: Place, target: Place) -> subprocess.Popen[bytes]:
+def _copy(source: Database, target: Database) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "headway", "copy", source.dsn, target.dsn, "--yes"],
         stdout=subprocess.DEVNULL,
@@ -95,38 +95,38 @@ def _copy(source: Place, target: Place) -> subprocess.Popen[bytes]:
     )
 
 
-def _arrived(place: Place) -> int:
-    return int(place.ask("select count(*) from {job}")[0][0])
+def _arrived(database: Database) -> int:
+    return int(database.ask("select count(*) from {job}")[0][0])
 
 
-def _balance(trial: Trial, here: Herd, there: Herd) -> None:
-    jobs = [_jobs(each.place) for each in (here, there)]
-    trial.figure("jobs left at the source, having ended there", len(jobs[0]))
-    trial.figure("jobs that moved", len(jobs[1]))
+def _balance(run: PartRun, here: WorkerGroup, there: WorkerGroup) -> None:
+    jobs = [_jobs(each.database) for each in (here, there)]
+    run.figure("jobs left at the source, having ended there", len(jobs[0]))
+    run.figure("jobs that moved", len(jobs[1]))
     both = jobs[0].keys() & jobs[1].keys()
-    trial.check(not both, f"{len(both)} jobs are in both places: {list(both)[:3]}")
+    run.check(not both, f"{len(both)} jobs are in both places: {list(both)[:3]}")
     every = {**jobs[0], **jobs[1]}
-    lost = here.ledger.ids - every.keys()
-    trial.check(not lost, f"{len(lost)} acknowledged sequences are lost: {list(lost)[:3]}")
+    lost = here.start_log.ids - every.keys()
+    run.check(not lost, f"{len(lost)} acknowledged sequences are lost: {list(lost)[:3]}")
     unfinished = [id for id, state in every.items() if state != "completed"]
-    trial.check(not unfinished, f"{len(unfinished)} jobs have not completed: {unfinished[:3]}")
+    run.check(not unfinished, f"{len(unfinished)} jobs have not completed: {unfinished[:3]}")
     starts = Counter(
         entry.job
         for folder in (here.logs, there.logs)
-        for entry in read_diaries(folder)
+        for entry in read_logs(folder)
         if entry.what == "start"
     )
     twice = [id for id, count in starts.items() if count > 1]
-    trial.check(not twice, f"{len(twice)} jobs ran twice: {twice[:3]}")
+    run.check(not twice, f"{len(twice)} jobs ran twice: {twice[:3]}")
     unrun = every.keys() - starts.keys()
-    trial.check(not unrun, f"{len(unrun)} jobs completed without running: {list(unrun)[:3]}")
-    staged = there.place.ask("select count(*) from headway.staged_job")[0][0]
-    trial.check(staged == 0, f"{staged} jobs are still on the stage")
+    run.check(not unrun, f"{len(unrun)} jobs completed without running: {list(unrun)[:3]}")
+    staged = there.database.ask("select count(*) from headway.staged_job")[0][0]
+    run.check(staged == 0, f"{staged} jobs are still on the stage")
     for each in (here, there):
         crashed = each.parent.crashes()
-        trial.check(not crashed, f"{each.place.kind}: {crashed}")
-        trial.check(left(each.place) == 0, f"{each.place.kind}: jobs have not ended")
+        run.check(not crashed, f"{each.database.kind}: {crashed}")
+        run.check(left(each.database) == 0, f"{each.database.kind}: jobs have not ended")
 
 
-def _jobs(place: Place) -> dict[str, str]:
-    return dict(place.ask("select cast(id as text), state from {job}"))
+def _jobs(database: Database) -> dict[str, str]:
+    return dict(database.ask("select cast(id as text), state from {job}"))

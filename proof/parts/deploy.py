@@ -8,31 +8,31 @@ import tempfile
 import time
 
 from headway import Request
-from proof.tools.databases import Place, PostgresPlace, SqlitePlace
+from proof.tools.databases import Database, PostgresDatabase, SqliteDatabase
 from proof.tools.fork_server import kill, wait_until_gone
-from proof.tools.report import Trial
+from proof.tools.part_run import PartRun
 from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, herd
+from proof.tools.worker_group import LENGTH, worker_group
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3
 
 
-def prove(trial: Trial) -> None:
-    restarts = 6 if trial.short else 20
+def prove(run: PartRun) -> None:
+    restarts = 6 if run.short else 20
     with tempfile.TemporaryDirectory() as folder:
-        _try(trial, SqlitePlace(f"{folder}/proof.db"), restarts)
+        _try(run, SqliteDatabase(f"{folder}/proof.db"), restarts)
     with PostgresServer() as server:
-        _try(trial, PostgresPlace(server.url(server.create_database())), restarts)
-    trial.leave_out("a migration while workers of the previous version run: there is one release")
+        _try(run, PostgresDatabase(server.url(server.create_database())), restarts)
+    run.leave_out("a migration while workers of the previous version run: there is one release")
 
 
 def _batch(work: Work) -> list[Request[int]]:
     return [work.chain.request(LENGTH - 1, 0.2) for _ in range(30)]
 
 
-def _try(trial: Trial, place: Place, restarts: int) -> None:
-    with herd(trial, place, lease_for=10.0, concurrency=10, grace=20.0) as workers:
+def _try(run: PartRun, database: Database, restarts: int) -> None:
+    with worker_group(run, database, lease_for=10.0, concurrency=10, grace=20.0) as workers:
         for _ in range(WORKERS):
             workers.spawn()
         workers.produce(_batch)
@@ -48,12 +48,12 @@ def _try(trial: Trial, place: Place, restarts: int) -> None:
             began = time.monotonic()
             kill(old, signal.SIGTERM)
             stuck = wait_until_gone([old], 30)
-            trial.check(not stuck, f"{place.kind}: a worker did not stop")
+            run.check(not stuck, f"{database.kind}: a worker did not stop")
             slowest = max(slowest, time.monotonic() - began)
         workers.drain(60)
         workers.stop()
-        found, _ = workers.balance(place.kind)
-    trial.figure(f"{place.kind}: restarts", restarts)
-    trial.figure(f"{place.kind}: slowest stop s", round(slowest, 2))
+        found, _ = workers.check_invariants(database.kind)
+    run.figure(f"{database.kind}: restarts", restarts)
+    run.figure(f"{database.kind}: slowest stop s", round(slowest, 2))
     for charged in ("attempts", "losses", "failed"):
-        trial.check(found[charged] == 0, f"{place.kind}: {found[charged]} {charged} were charged")
+        run.check(found[charged] == 0, f"{database.kind}: {found[charged]} {charged} were charged")

@@ -7,10 +7,10 @@ import time
 
 from headway import Request
 from proof.tools.cluster import TTL, Cluster, Unavailable
-from proof.tools.databases import PostgresPlace
-from proof.tools.report import Trial
+from proof.tools.databases import PostgresDatabase
+from proof.tools.part_run import PartRun
 from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, Herd, herd
+from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
 
 WORKERS = 3
 LOAD = 3.0
@@ -18,49 +18,51 @@ LOAD = 3.0
 RESUMED = 60.0
 
 
-def prove(trial: Trial) -> None:
-    kills = 1 if trial.short else 5
+def prove(run: PartRun) -> None:
+    kills = 1 if run.short else 5
     try:
         cluster = Cluster()
     except Unavailable as reason:
-        trial.leave_out(f"a cluster that fails over: {reason}")
+        run.leave_out(f"a cluster that fails over: {reason}")
         return
     with cluster:
-        trial.say("two nodes, the second one confirms every commit")
-        with herd(trial, PostgresPlace(cluster.dsn), lease_for=10.0, concurrency=10) as workers:
+        run.say("two nodes, the second one confirms every commit")
+        with worker_group(
+            run, PostgresDatabase(cluster.dsn), lease_for=10.0, concurrency=10
+        ) as workers:
             for _ in range(WORKERS):
                 workers.spawn()
             workers.produce(_chains, backlog=2_000)
-            trial.check(workers.wait_for_progress(20) is not None, "nothing was done to begin with")
+            run.check(workers.wait_for_progress(20) is not None, "nothing was done to begin with")
             resumed = [
                 seconds
                 for _ in range(kills)
-                if (seconds := _fail_over(trial, cluster, workers)) is not None
+                if (seconds := _fail_over(run, cluster, workers)) is not None
             ]
-            trial.check(len(resumed) == kills, "work did not resume by itself")
+            run.check(len(resumed) == kills, "work did not resume by itself")
             workers.drain(120)
             alive = len(workers.pids)
             workers.stop()
-            workers.balance("books")
-    trial.figure("leaders killed", kills)
-    trial.figure("ttl of the leader's lock, s", TTL)
-    trial.figure("work resumed after s", resumed)
-    trial.figure("workers that lived through it", alive)
-    trial.figure("sequences acknowledged", len(workers.ledger.ids))
-    trial.figure("starts not answered", workers.ledger.refused)
+            workers.check_invariants("invariants")
+    run.figure("leaders killed", kills)
+    run.figure("ttl of the leader's lock, s", TTL)
+    run.figure("work resumed after s", resumed)
+    run.figure("workers that lived through it", alive)
+    run.figure("sequences acknowledged", len(workers.start_log.ids))
+    run.figure("starts not answered", workers.start_log.refused)
 
 
-def _fail_over(trial: Trial, cluster: Cluster, workers: Herd) -> float | None:
+def _fail_over(run: PartRun, cluster: Cluster, workers: WorkerGroup) -> float | None:
     _work(workers)
     cluster.wait(lambda: workers.look() >= 0 and cluster.synchronous, "synchronous standby")
     leader = cluster.leader
-    acknowledged = len(workers.ledger.ids)
-    cluster.strike(leader)
+    acknowledged = len(workers.start_log.ids)
+    cluster.kill(leader)
     seconds = workers.wait_for_progress(RESUMED)
-    if not trial.check(seconds is not None, f"nothing was done {RESUMED:.0f} s after a kill"):
+    if not run.check(seconds is not None, f"nothing was done {RESUMED:.0f} s after a kill"):
         return None
-    trial.say(f"{leader.name} killed after {acknowledged} starts: resumed after {seconds:.1f} s")
-    trial.check(cluster.leader is not leader, "the killed node still leads")
+    run.say(f"{leader.name} killed after {acknowledged} starts: resumed after {seconds:.1f} s")
+    run.check(cluster.leader is not leader, "the killed node still leads")
     _work(workers)
     cluster.start(leader)
     return round(seconds or 0.0, 1)
@@ -70,7 +72,7 @@ def _chains(work: Work) -> list[Request[int]]:
     return [work.chain.request(LENGTH - 1, 0.02) for _ in range(4)]
 
 
-def _work(workers: Herd) -> None:
+def _work(workers: WorkerGroup) -> None:
     until = time.monotonic() + LOAD
     while time.monotonic() < until:
         workers.look()

@@ -16,9 +16,9 @@ from pymongo.synchronous.change_stream import CollectionChangeStream
 from headway import Request
 from headway.stores.mongodb import MongoStore
 from proof.tools.databases import LEFT
-from proof.tools.report import Trial
+from proof.tools.part_run import PartRun
 from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, Herd, herd
+from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
 from tests.support.servers.mongodb import MongoReplicaSet
 
 NODES = 3
@@ -30,9 +30,9 @@ ENDED = ["completed", "failed", "cancelled"]
 FIELDS = ("state", "token", "version", "output")
 
 
-class MongoPlace:
+class MongoDatabase:
     """A database as the checker sees it. A change stream tells it of every claim and every end that
-    a majority has; the books are kept in SQLite, where they can be asked like those of others."""
+    a majority has; claims and ends are copied to SQLite, to be asked like other databases."""
 
     kind = "mongodb"
 
@@ -46,12 +46,12 @@ class MongoPlace:
         self._database = self._client.get_default_database()
         self._jobs = self._database["headway.job"]
         self._changes: CollectionChangeStream[dict[str, Any]] | None = None
-        self._books = sqlite3.connect(":memory:")
+        self._copy = sqlite3.connect(":memory:")
 
     def prepare(self) -> None:
         asyncio.run(MongoStore(self.dsn).migrate())
         self._database.create_collection("effect")
-        self._books.executescript(
+        self._copy.executescript(
             """
             create table job (
                 id text, type text, state text, sequence_id text, position int, lease_version int,
@@ -87,14 +87,14 @@ class MongoPlace:
         if "effect" in sql:
             self._copy_effects()
         question = sql.format(job="job").replace("%s", "?")
-        return self._books.execute(question, parameters).fetchall()
+        return self._copy.execute(question, parameters).fetchall()
 
     def close(self) -> None:
         if self._changes is not None:
             self._changes.close()
         self._watcher.close()
         self._client.close()
-        self._books.close()
+        self._copy.close()
 
     def _catch_up(self) -> None:
         """Enter what has happened until now."""
@@ -105,15 +105,15 @@ class MongoPlace:
             new = change["updateDescription"]["updatedFields"]
             if new.get("state") == "running":
                 row = (id, new["token"], new["version"], change["wallTime"].timestamp())
-                self._books.execute("insert into claimed values (?, ?, ?, ?)", row)
+                self._copy.execute("insert into claimed values (?, ?, ?, ?)", row)
             elif new.get("state") in ENDED or "output" in new:
-                self._books.execute("insert into ended values (?, ?)", (id, new.get("state")))
+                self._copy.execute("insert into ended values (?, ?)", (id, new.get("state")))
             if change["clusterTime"] > now:
                 break
 
     def _copy_jobs(self) -> None:
-        self._books.execute("delete from job")
-        self._books.executemany(
+        self._copy.execute("delete from job")
+        self._copy.executemany(
             "insert into job values (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
@@ -125,8 +125,8 @@ class MongoPlace:
         )
 
     def _copy_effects(self) -> None:
-        self._books.execute("delete from effect")
-        self._books.executemany(
+        self._copy.execute("delete from effect")
+        self._copy.executemany(
             "insert into effect values (?, ?, ?)",
             ((each["job"], each["token"], each["version"]) for each in self._effects()),
         )
@@ -135,51 +135,51 @@ class MongoPlace:
         return self._database["effect"].find().to_list()
 
 
-def prove(trial: Trial) -> None:
-    kills = 2 if trial.short else 10
+def prove(run: PartRun) -> None:
+    kills = 2 if run.short else 10
     with MongoReplicaSet(NODES) as replica_set:
-        place = MongoPlace(replica_set.url("proof"))
+        database = MongoDatabase(replica_set.url("proof"))
         try:
-            _kill_primaries(trial, replica_set, place, kills)
+            _kill_primaries(run, replica_set, database, kills)
         finally:
-            place.close()
+            database.close()
 
 
 def _kill_primaries(
-    trial: Trial, replica_set: MongoReplicaSet, place: MongoPlace, kills: int
+    run: PartRun, replica_set: MongoReplicaSet, database: MongoDatabase, kills: int
 ) -> None:
-    with herd(trial, place, lease_for=5.0, concurrency=10) as workers:
+    with worker_group(run, database, lease_for=5.0, concurrency=10) as workers:
         for _ in range(WORKERS):
             workers.spawn()
         workers.produce(_chains, backlog=300)
-        trial.check(workers.wait_for_progress(30) is not None, "nothing was done to begin with")
+        run.check(workers.wait_for_progress(30) is not None, "nothing was done to begin with")
         resumed: list[float] = []
         for _ in range(kills):
             _work(workers)
             primary = replica_set.primary()
             primary.kill()
             seconds = workers.wait_for_progress(RESUMED)
-            if trial.check(seconds is not None, f"nothing was done {RESUMED:.0f} s after a kill"):
+            if run.check(seconds is not None, f"nothing was done {RESUMED:.0f} s after a kill"):
                 resumed.append(round(seconds or 0.0, 1))
-                trial.say(f"primary killed: work resumed after {resumed[-1]} s")
+                run.say(f"primary killed: work resumed after {resumed[-1]} s")
             primary.start()
             replica_set.wait_until_healthy()
         workers.drain(120)
         alive = len(workers.pids)
         workers.stop()
-        workers.balance("books")
-    trial.figure("primaries killed", kills)
-    trial.figure("work resumed after s", resumed)
-    trial.figure("workers that lived through it", alive)
-    trial.figure("sequences acknowledged", len(workers.ledger.ids))
-    trial.figure("starts not answered", workers.ledger.refused)
+        workers.check_invariants("invariants")
+    run.figure("primaries killed", kills)
+    run.figure("work resumed after s", resumed)
+    run.figure("workers that lived through it", alive)
+    run.figure("sequences acknowledged", len(workers.start_log.ids))
+    run.figure("starts not answered", workers.start_log.refused)
 
 
 def _chains(work: Work) -> list[Request[int]]:
     return [work.chain.request(LENGTH - 1, 0.02) for _ in range(4)]
 
 
-def _work(workers: Herd) -> None:
+def _work(workers: WorkerGroup) -> None:
     until = time.monotonic() + LOAD
     while time.monotonic() < until:
         workers.look()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.mutants.planted import Bug, bugs
-from proof.tools.report import Trial
+from proof.tools.part_run import PartRun
 from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
 from tests.support.servers.postgres import PostgresServer
 
@@ -21,9 +21,9 @@ LIMIT = 60.0
 CORES = 2
 
 
-def prove(trial: Trial) -> None:
+def prove(run: PartRun) -> None:
     planted = bugs()
-    if trial.short:  # what is seen in moments, and a statement per store
+    if run.short:  # what is seen in moments, and a statement per store
         planted = [
             bug
             for bug in planted
@@ -31,7 +31,7 @@ def prove(trial: Trial) -> None:
             or "complete.sql" in bug.name
         ]
     if MongoServer.find() is None:
-        trial.leave_out("bugs planted into the MongoDB store: no mongod that runs here")
+        run.leave_out("bugs planted into the MongoDB store: no mongod that runs here")
         planted = [bug for bug in planted if bug.finder != "mongodb"]
     with ExitStack() as stack:
         places = _places(planted, stack)
@@ -41,10 +41,10 @@ def prove(trial: Trial) -> None:
         for bug, answer in answers:
             found[bug.name] = answer
             seen = answer.get("found") and answer["seconds"] <= LIMIT
-            trial.check(bool(seen), f"the planted bug {bug.name!r} was not found: {answer}")
-            trial.say(f"{bug.name}: {answer.get('finder')}, {answer.get('seconds')} s")
-    trial.figures["planted"] = len(planted)
-    trial.figures["bugs"] = found
+            run.check(bool(seen), f"the planted bug {bug.name!r} was not found: {answer}")
+            run.say(f"{bug.name}: {answer.get('finder')}, {answer.get('seconds')} s")
+    run.figures["planted"] = len(planted)
+    run.figures["bugs"] = found
 
 
 def _places(planted: list[Bug], stack: ExitStack) -> dict[str, str]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 
-from proof.tools.databases import Place, PostgresPlace, SqlitePlace
-from proof.tools.report import Trial
+from proof.tools.databases import Database, PostgresDatabase, SqliteDatabase
+from proof.tools.part_run import PartRun
 from proof.tools.work import Work
-from proof.tools.worker_group import herd
+from proof.tools.worker_group import worker_group
 from tests.support.servers.postgres import PostgresServer
 
 GOOD = 500
@@ -18,35 +18,37 @@ MEMORY = 3 << 29
 """Bytes of address space that a worker has."""
 
 
-def prove(trial: Trial) -> None:
+def prove(run: PartRun) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        _try(trial, SqlitePlace(f"{folder}/proof.db"))
+        _try(run, SqliteDatabase(f"{folder}/proof.db"))
     with PostgresServer() as server:
-        _try(trial, PostgresPlace(server.url(server.create_database())))
+        _try(run, PostgresDatabase(server.url(server.create_database())))
 
 
-def _try(trial: Trial, place: Place) -> None:
-    with herd(trial, place, lease_for=1.0, concurrency=5, memory=MEMORY) as workers:
-        good, poison = asyncio.run(_start(place.dsn))
+def _try(run: PartRun, database: Database) -> None:
+    with worker_group(run, database, lease_for=1.0, concurrency=5, memory=MEMORY) as workers:
+        good, poison = asyncio.run(_start(database.dsn))
         broken = '{{"number": '
-        place.ask("update {job} set input = '" + broken + "' where id = %s", (poison["corrupt"],))
+        database.ask(
+            "update {job} set input = '" + broken + "' where id = %s", (poison["corrupt"],)
+        )
         workers.keep_up(WORKERS)
         workers.drain(60, workers=WORKERS)
         workers.stop()
-        rows = place.ask("select cast(id as text), state, last_error from {job}")
+        rows = database.ask("select cast(id as text), state, last_error from {job}")
     found = {row[0]: row[1:] for row in rows}
     failed = {id for id, (state, _) in found.items() if state == "failed"}
     reasons = {"die": "LeaseLost", "eat": "MemoryError", "corrupt": "InvalidPayload"}
     for name, reason in reasons.items():
         state, error = found[poison[name]]
         said = state == "failed" and f'"{reason}"' in (error or "")
-        trial.check(said, f"{place.kind}: {name} is {state}: {error}")
+        run.check(said, f"{database.kind}: {name} is {state}: {error}")
     others = failed - set(poison.values())
-    trial.check(not others, f"{place.kind}: {len(others)} good jobs were dead-lettered")
+    run.check(not others, f"{database.kind}: {len(others)} good jobs were dead-lettered")
     done = [id for id in good if found.get(id, ("",))[0] == "completed"]
-    trial.check(len(done) == GOOD, f"{place.kind}: {len(done)} of {GOOD} good jobs completed")
-    trial.figure(f"{place.kind}: dead letters", len(failed))
-    trial.figure(f"{place.kind}: good jobs completed", len(done))
+    run.check(len(done) == GOOD, f"{database.kind}: {len(done)} of {GOOD} good jobs completed")
+    run.figure(f"{database.kind}: dead letters", len(failed))
+    run.figure(f"{database.kind}: good jobs completed", len(done))
 
 
 async def _start(dsn: str) -> tuple[list[str], dict[str, str]]:

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import psycopg
 
-from proof.tools.databases import PostgresPlace
-from proof.tools.report import Trial
-from proof.tools.worker_group import herd
+from proof.tools.databases import PostgresDatabase
+from proof.tools.part_run import PartRun
+from proof.tools.worker_group import worker_group
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3
@@ -22,35 +22,35 @@ STORM = """
 """
 
 
-def prove(trial: Trial) -> None:
-    crashes = 4 if trial.short else 25
+def prove(run: PartRun) -> None:
+    crashes = 4 if run.short else 25
     with PostgresServer(durable=True) as server:
-        place = PostgresPlace(server.url(server.create_database()))
-        with herd(trial, place, lease_for=5.0, concurrency=10) as workers:
+        database = PostgresDatabase(server.url(server.create_database()))
+        with worker_group(run, database, lease_for=5.0, concurrency=10) as workers:
             for _ in range(WORKERS):
                 workers.spawn()
             workers.produce()
-            trial.check(workers.wait_for_progress(20) is not None, "nothing was done to begin with")
+            run.check(workers.wait_for_progress(20) is not None, "nothing was done to begin with")
             resumed: list[float] = []
             for number in range(crashes):
                 kind = KINDS[number % len(KINDS)]
                 workers.keep_up(WORKERS)
                 _strike(server, kind)
                 seconds = workers.wait_for_progress(30)
-                if trial.check(seconds is not None, f"nothing was done after {kind}"):
+                if run.check(seconds is not None, f"nothing was done after {kind}"):
                     resumed.append(round(seconds or 0.0, 2))
-                    trial.say(f"{kind}: resumed {resumed[-1]} s after the server was back")
+                    run.say(f"{kind}: resumed {resumed[-1]} s after the server was back")
                 pause = time.monotonic() + 0.5
                 while time.monotonic() < pause:
                     workers.look()
                     time.sleep(0.1)
             workers.drain(120)
             workers.stop()
-            workers.balance("books")
-            trial.figure("crashes", crashes)
-            trial.figure("resumed after s", {"max": max(resumed), "all": resumed})
-            trial.check(max(resumed) <= RESUMED, f"workers resumed only after {max(resumed)} s")
-            trial.figure("starts not answered", workers.ledger.refused)
+            workers.check_invariants("invariants")
+            run.figure("crashes", crashes)
+            run.figure("resumed after s", {"max": max(resumed), "all": resumed})
+            run.check(max(resumed) <= RESUMED, f"workers resumed only after {max(resumed)} s")
+            run.figure("starts not answered", workers.start_log.refused)
 
 
 def _strike(server: PostgresServer, kind: str) -> None:

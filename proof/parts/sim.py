@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from proof.tools.report import Trial
+from proof.tools.part_run import PartRun
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = 5_000_000
@@ -19,38 +19,40 @@ SHORT_SECONDS = 25.0
 CORES = 2
 
 
-def prove(trial: Trial) -> None:
+def prove(run: PartRun) -> None:
     operations = OPERATIONS // CORES + 1
-    seconds = SHORT_SECONDS if trial.short else LONGEST
-    runs = [_Run(trial, core, operations, seconds) for core in range(CORES)]
-    for run in runs:
-        run.thread.join()
+    seconds = SHORT_SECONDS if run.short else LONGEST
+    runs = [_Run(run, core, operations, seconds) for core in range(CORES)]
+    for each in runs:
+        each.thread.join()
     sums: dict[str, Any] = {}
-    for run in runs:
-        for name, value in run.last.items():
+    for each in runs:
+        for name, value in each.last.items():
             if isinstance(value, int) and name not in {"next seed", "done"}:
                 sums[name] = sums.get(name, 0) + value
-        trial.check(run.process.wait() == 0, run.failure or f"core {run.core} ended without a word")
+        run.check(
+            each.process.wait() == 0, each.failure or f"core {each.core} ended without a word"
+        )
     for name, value in sums.items():
-        trial.figure(name, value)
-    slowest = max(run.last.get("longest to settle", 0.0) for run in runs)
-    trial.figure("longest to settle after the faults, virtual s", slowest)
-    if not trial.short:
+        run.figure(name, value)
+    slowest = max(each.last.get("longest to settle", 0.0) for each in runs)
+    run.figure("longest to settle after the faults, virtual s", slowest)
+    if not run.short:
         enough = sums.get("operations", 0) >= OPERATIONS
-        trial.check(enough, f"fewer than {OPERATIONS:,} operations in {LONGEST:.0f} s")
+        run.check(enough, f"fewer than {OPERATIONS:,} operations in {LONGEST:.0f} s")
 
 
 class _Run:
     """The simulations of one core, in a process of its own."""
 
-    def __init__(self, trial: Trial, core: int, operations: int, seconds: float) -> None:
-        self._trial = trial
+    def __init__(self, run: PartRun, core: int, operations: int, seconds: float) -> None:
+        self._run = run
         self.core = core
         self.last: dict[str, Any] = {}
         self.failure = ""
         command = [sys.executable, "-W", "ignore", "-m", "proof.simulation"]
         for name, value in (
-            ("first", trial.seed + core),
+            ("first", run.seed + core),
             ("stride", CORES),
             ("operations", operations),
             ("seconds", seconds),
@@ -76,4 +78,4 @@ class _Run:
             self.last = said
             if number % 8 == 0:
                 counted = ", ".join(f"{value:,} {name}" for name, value in said.items())
-                self._trial.say(f"core {self.core}: {counted}")
+                self._run.say(f"core {self.core}: {counted}")

@@ -145,7 +145,7 @@ class Cluster:
             )
         (node.folder / "pid").write_text(str(node.patroni.pid))
 
-    def strike(self, node: Node) -> None:
+    def kill(self, node: Node) -> None:
         """Kill -9 Patroni, the server and all its backends, as a power cut would."""
         postmaster = node.postmaster
         if node.patroni is not None:
@@ -179,7 +179,7 @@ class Cluster:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     node.patroni.wait(20)
         for node in self.nodes:
-            self.strike(node)
+            self.interruption(node)
         if self._etcd is not None:
             self._etcd.kill()
             self._etcd.wait()

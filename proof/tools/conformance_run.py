@@ -1,4 +1,4 @@
-"""The conformance suite outside of pytest: on one kind of store, until a case fails."""
+"""Runs the conformance suite without pytest, on one kind of store, until a case fails."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from headway.testing.conformance.store import Case, cases_for
 
 
 def first_failure(kind: str, dsn: str = "", *, group: str = "") -> tuple[int, str | None]:
-    """How many cases were tried, those of the group first, and the first that failed, with its
-    reason."""
+    """Number of cases tried, those of `group` first, and the first failure with its reason."""
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_run(kind, dsn, Path(folder), group))
 

@@ -1,6 +1,6 @@
-"""Databases as the checker sees them: from outside, with connections and tables of its own.
+"""Databases seen from outside, through connections and tables of the checker's own.
 
-Triggers write down every claim and every end of a job, so that nothing depends on what workers say.
+Triggers record every claim and every end of a job, so no check depends on what workers report.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ MUST_BE_ZERO = (
     "token claimed with twice",
     "version claimed twice",
 )
-"""What `summary` counts and nothing excuses."""
+"""Counts of `summary` that are never allowed to be above zero."""
 
 
-class Place(Protocol):
+class Database(Protocol):
     kind: str
     dsn: str
 
     def prepare(self) -> None:
-        """Migrate, and put the checker's own tables and triggers in place."""
+        """Migrate, and create the checker's tables and triggers."""
         ...
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
 
-class PostgresPlace:
+class PostgresDatabase:
     kind = "postgres"
     job = "headway.job"
 
@@ -91,7 +91,7 @@ class PostgresPlace:
             return cursor.fetchall() if cursor.description else []
 
 
-class SqlitePlace:
+class SqliteDatabase:
     kind = "sqlite"
     job = "headway_job"
 
@@ -135,23 +135,23 @@ class SqlitePlace:
             ).fetchall()
 
 
-def left(place: Place) -> int:
-    return int(place.ask(LEFT)[0][0])
+def left(database: Database) -> int:
+    return int(database.ask(LEFT)[0][0])
 
 
-def summary(place: Place) -> dict[str, int]:
-    """The books in figures, counted here: what is fetched is fetched as it is."""
+def summary(database: Database) -> dict[str, int]:
+    """Counts of jobs, claims, ends and effects; see MUST_BE_ZERO."""
     jobs = {
         row[0]: row[1:]
-        for row in place.ask(
+        for row in database.ask(
             "select cast(id as text), type, state, cast(sequence_id as text), position,"
             " lease_version,"
             " attempts, losses from {job}"
         )
     }
-    ended = Counter(row[0] for row in place.ask("select id from ended"))
-    effects = place.ask("select job, version from effect")
-    claims = place.ask("select id, token, version from claimed")
+    ended = Counter(row[0] for row in database.ask("select id from ended"))
+    effects = database.ask("select job, version from effect")
+    claims = database.ask("select id, token, version from claimed")
     states = Counter(job[1] for job in jobs.values())
     completed = {id for id, job in jobs.items() if job[1] == "completed"}
     effective = {id for id, _ in effects}

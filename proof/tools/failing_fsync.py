@@ -1,4 +1,4 @@
-"""Starts jobs while fsync fails, under a shim that part sqlite puts in front of the C library.
+"""Starts jobs while fsync fails: part sqlite preloads a library that makes it fail.
 
 python -m proof.tools.failing_fsync DATABASE FOLDER
 """
@@ -9,16 +9,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from proof.tools.producer import Ledger
+from proof.tools.producer import StartLog
 from proof.tools.work import Work
 
 
 async def main(path: str, folder: Path) -> None:
     flag = folder / "fails"
-    ledger = Ledger(folder / "ledger")
+    start_log = StartLog(folder / "start_log")
     work = Work(f"sqlite:///{path}")
     counts = [0, 0, 0]
-    """Refused, acknowledged before, and after."""
+    """Refused starts, then acknowledged ones before and after the failures."""
     async with work.app as app:
         for number in range(60):
             if number == 20:
@@ -31,7 +31,7 @@ async def main(path: str, folder: Path) -> None:
                 counts[0] += 1
             else:
                 if number not in range(20, 40):
-                    ledger.note([sequence.id])  # our own ledger is synced by the same fsync
+                    start_log.note([sequence.id])  # the log is synced by the same fsync
                     counts[1 if number < 20 else 2] += 1
     print(*counts)
 

@@ -1,7 +1,7 @@
-"""Worker processes in no time: a parent that has imported everything forks them on demand.
+"""Starts worker processes quickly: a process that has imported everything forks them on demand.
 
-Each line that it reads is what a child is to run, in JSON; it answers with the child's pid.
-Children die with their nursery.
+It reads the settings of a worker as a line of JSON and answers with the worker's pid. Workers die
+with their fork server.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from proof.tools.wrong_clock import shift_clock
 ROOT = Path(__file__).parents[2]
 
 
-class Nursery:
-    """Starts workers. Deaths that nobody asked for are written to the file `deaths`."""
+class ForkServer:
+    """Starts workers. Unexpected exits are written to the file `deaths`."""
 
     def __init__(self, deaths: Path) -> None:
         self._deaths = deaths
@@ -47,7 +47,7 @@ class Nursery:
     def spawn(
         self, dsn: str, logs: Path, *, memory: int = 0, clock: str = "", **settings: Any
     ) -> int:
-        """`memory` limits its address space, `clock` is a file that says how wrong its clock is."""
+        """`memory`: limit of its address space. `clock`: file with the error of its clock."""
         order = {
             "dsn": dsn,
             "logs": str(logs),
@@ -62,7 +62,7 @@ class Nursery:
         return int(self._process.stdout.readline())
 
     def crashes(self) -> list[str]:
-        """Workers that were ended by a signal of their own making: a segmentation fault, say."""
+        """Workers that crashed, for example by a segmentation fault."""
         if not self._deaths.exists():
             return []
         return [line for line in self._deaths.read_text().splitlines() if " with -" in line]
@@ -73,8 +73,8 @@ class Nursery:
 
 
 @contextlib.contextmanager
-def nursery(folder: Path) -> Iterator[Nursery]:
-    found = Nursery(folder / "deaths")
+def fork_server(folder: Path) -> Iterator[ForkServer]:
+    found = ForkServer(folder / "deaths")
     try:
         yield found
     finally:
@@ -95,7 +95,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
-    """Those that are still there when time is up."""
+    """Pids that still exist when the time is up."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -113,7 +113,7 @@ def _serve() -> None:
 
 
 def _bury(*_: object) -> None:
-    """Reap children that have ended, and say so if they ended in a way that nobody asked for."""
+    """Reap children that have ended; record unexpected exit codes."""
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Balancing the books: ledger, database and the workers' diaries against one another."""
+"""Invariants: the producer's log, the database and the workers' logs must agree."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from proof.tools.databases import MUST_BE_ZERO, Place, summary
-from proof.tools.producer import Ledger
-from proof.tools.report import Trial
+from proof.tools.databases import MUST_BE_ZERO, Database, summary
+from proof.tools.part_run import PartRun
+from proof.tools.producer import StartLog
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Entry:
     pid: int
 
 
-def read_diaries(folder: Path) -> list[Entry]:
+def read_logs(folder: Path) -> list[Entry]:
     entries: list[Entry] = []
     for path in folder.iterdir():
         for line in path.read_text().splitlines():
@@ -33,26 +33,31 @@ def read_diaries(folder: Path) -> list[Entry]:
 
 
 def check(
-    trial: Trial, name: str, place: Place, ledger: Ledger, entries: list[Entry], length: int
+    run: PartRun,
+    name: str,
+    database: Database,
+    start_log: StartLog,
+    entries: list[Entry],
+    length: int,
 ) -> dict[str, int]:
-    """What must hold whatever happened. `length` is how many jobs a sequence has."""
-    found = summary(place)
-    trial.figures[name] = found
+    """Check what must hold whatever happened. `length`: jobs of a sequence."""
+    found = summary(database)
+    run.figures[name] = found
     for what in MUST_BE_ZERO:
-        trial.check(found[what] == 0, f"{name}: {what}: {found[what]}")
-    trial.check(found["left"] == 0, f"{name}: {found['left']} jobs have not ended")
-    rows = place.ask(
+        run.check(found[what] == 0, f"{name}: {what}: {found[what]}")
+    run.check(found["left"] == 0, f"{name}: {found['left']} jobs have not ended")
+    rows = database.ask(
         "select cast(sequence_id as text), count(*), min(state), max(state) from {job}"
         " group by sequence_id"
     )
     sequences = {row[0]: row[1:] for row in rows}
-    lost = ledger.ids - sequences.keys()
-    trial.check(not lost, f"{name}: {len(lost)} acknowledged sequences are lost: {list(lost)[:3]}")
+    lost = start_log.ids - sequences.keys()
+    run.check(not lost, f"{name}: {len(lost)} acknowledged sequences are lost: {list(lost)[:3]}")
     whole = (length, "completed", "completed")
-    broken = [id for id in ledger.ids & sequences.keys() if sequences[id] != whole]
-    trial.check(not broken, f"{name}: {len(broken)} sequences are not whole: {broken[:3]}")
+    broken = [id for id in start_log.ids & sequences.keys() if sequences[id] != whole]
+    run.check(not broken, f"{name}: {len(broken)} sequences are not whole: {broken[:3]}")
     twice = _started_twice(entries)
-    trial.check(not twice, f"{name}: started twice under one lease: {twice[:3]}")
+    run.check(not twice, f"{name}: started twice under one lease: {twice[:3]}")
     return found
 
 
@@ -65,23 +70,24 @@ def _started_twice(entries: list[Entry]) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True)
-class Strike:
-    """What befell a process, from when to when; a kill has no end."""
+class Interruption:
+    """A process was killed, or frozen until `until`."""
 
     pid: int
     at: float
     until: float | None = None
 
 
-def recoveries(place: Place, entries: list[Entry], strikes: list[Strike]) -> dict[str, list[float]]:
-    """Seconds from the moment a process was killed, or frozen, until each job that it ran was
-    claimed again, by what had happened to it. Not counted is the time for which some other process
-    was frozen meanwhile: it may have held a lock, and nobody can take that away from it."""
-    first: dict[int, Strike] = {}
-    for strike in sorted(strikes, key=lambda each: each.at, reverse=True):
-        first[strike.pid] = strike
+def recoveries(
+    database: Database, entries: list[Entry], interruptions: list[Interruption]
+) -> dict[str, list[float]]:
+    """Seconds from a kill or freeze of a process until each of its jobs was claimed again. Time
+    during which another process was frozen is not counted: that process may have held a lock."""
+    first: dict[int, Interruption] = {}
+    for interruption in sorted(interruptions, key=lambda each: each.at, reverse=True):
+        first[interruption.pid] = interruption
     claims: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for job, version, at in place.ask("select id, version, at from claimed order by version"):
+    for job, version, at in database.ask("select id, version, at from claimed order by version"):
         claims[job].append((version, at))
     ended = {(entry.job, entry.version) for entry in entries if entry.what == "end"}
     found: dict[str, list[float]] = {"killed": [], "frozen": []}
@@ -94,19 +100,19 @@ def recoveries(place: Place, entries: list[Entry], strikes: list[Strike]) -> dic
         for version, at in claims[entry.job]:
             if version > entry.version:
                 kind = "killed" if known.until is None else "frozen"
-                found[kind].append(at - known.at - _frozen(strikes, known, at))
+                found[kind].append(at - known.at - _frozen(interruptions, known, at))
                 break
     return {kind: sorted(times) for kind, times in found.items()}
 
 
-def _frozen(strikes: list[Strike], known: Strike, until: float) -> float:
-    """For how long, between a strike and `until`, some other process was frozen."""
+def _frozen(interruptions: list[Interruption], known: Interruption, until: float) -> float:
+    """Seconds between an interruption and `until` during which another process was frozen."""
     seconds = 0.0
     reached = known.at
-    for strike in sorted(strikes, key=lambda each: each.at):
-        if strike.until is None or strike is known:
+    for interruption in sorted(interruptions, key=lambda each: each.at):
+        if interruption.until is None or interruption is known:
             continue
-        begin, end = max(strike.at, reached), min(strike.until, until)
+        begin, end = max(interruption.at, reached), min(interruption.until, until)
         if end > begin:
             seconds += end - begin
             reached = end

@@ -1,4 +1,4 @@
-"""A library of our own that a process loads in front of the C library."""
+"""Compiles a library that is preloaded to replace functions of the C library."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 
-def make_shim(source: str, folder: Path) -> Path | None:
-    """The compiled library, in `folder`; None where there is no compiler, or nothing to preload."""
+def compile_library(source: str, folder: Path) -> Path | None:
+    """The compiled library, in `folder`; None without a compiler or outside Linux."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or not sys.platform.startswith("linux"):
         return None
-    (folder / "shim.c").write_text(source)
-    library = folder / "shim.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "shim.c"], check=True)
+    (folder / "preloaded.c").write_text(source)
+    library = folder / "preloaded.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", library, folder / "preloaded.c"], check=True
+    )
     return library

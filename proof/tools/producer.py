@@ -1,4 +1,4 @@
-"""The producer's side of the proof: what was acknowledged is written down and synced at once."""
+"""Starts jobs, and writes each acknowledged start to disk at once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headway import HeadwayError, Request
 from proof.tools.work import Work
 
 
-class Ledger:
-    """Ids of sequences whose start was answered; a line is on disk before the next start."""
+class StartLog:
+    """Ids of the sequences whose start was acknowledged, synced before the next start."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.ids: set[str] = set()
         self.refused = 0
-        """Starts that were not answered: their jobs may exist, or not."""
+        """Starts without an answer: their jobs may or may not exist."""
 
     def note(self, ids: list[str]) -> None:
         os.write(self._file, "".join(f"{id}\n" for id in ids).encode())
@@ -31,18 +31,18 @@ class Ledger:
 
 
 class Producer:
-    """Starts sequences in a thread of its own, through whatever happens to the database."""
+    """Starts sequences in its own thread, also while the database is unavailable."""
 
     def __init__(
         self,
         dsn: str,
-        ledger: Ledger,
+        start_log: StartLog,
         batch: Callable[[Work], list[Request[int]]],
         wanted: Callable[[], bool],
         pause: float = 0.05,
     ) -> None:
         self._dsn = dsn
-        self._ledger = ledger
+        self._ledger = start_log
         self._batch = batch
         self._wanted = wanted
         self._pause = pause

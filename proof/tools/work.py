@@ -1,4 +1,4 @@
-"""What the workers of the proof run, each in a process of its own, and what they write down."""
+"""The job types of the proof, the log that workers write, and a worker process's main."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POSTGRES_EFFECT = "insert into effect (job, token, version) values (%s, %s, %s)"
 SQLITE_EFFECT = "insert into effect (job, token, version) values (?, ?, ?)"
 
 
-class Diary:
+class WorkerLog:
     """Appends lines to a file of this process: whatever was written survives a kill -9."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,13 +32,13 @@ class Diary:
 
 
 class Work:
-    """The app and its job types on one database. `diary` is None for those who only start jobs."""
+    """The app and its job types on one database. `log` is None for those who only start jobs."""
 
-    def __init__(self, dsn: str, diary: Diary | None = None, **options: Any) -> None:
+    def __init__(self, dsn: str, log: WorkerLog | None = None, **options: Any) -> None:
         self.app = app = Headway(dsn, migrate=False, **options)
         postgres, mongodb = dsn.startswith("postgres"), dsn.startswith("mongodb")
         note: Callable[[str, Job[*tuple[Any, ...]]], None]
-        note = (lambda _what, _job: None) if diary is None else diary.note
+        note = (lambda _what, _job: None) if log is None else log.note
 
         @app.job(max_losses=10_000, max_attempts=50)
         async def chain(job: Job, left: int, seconds: float) -> Continuation[int] | int:
@@ -99,7 +99,7 @@ class Work:
 
 async def run_worker(dsn: str, logs: Path, settings: dict[str, Any]) -> None:
     """Until SIGTERM; a second one hurries it."""
-    work = Work(dsn, Diary(logs))
+    work = Work(dsn, WorkerLog(logs))
     async with work.app:
         worker = work.app.worker(**settings)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.request_stop)

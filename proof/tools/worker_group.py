@@ -1,4 +1,4 @@
-"""A producer, some workers and the books: what the parts with real processes have in common."""
+"""Worker processes on one database, and a producer of jobs: what most parts start."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ from typing import Any
 import psycopg
 
 from headway import Request
-from proof.tools.databases import Place, left
-from proof.tools.fork_server import Nursery, alive, kill, nursery, wait_until_gone
-from proof.tools.invariants import Entry, check, read_diaries
-from proof.tools.producer import Ledger, Producer
-from proof.tools.report import Trial
+from proof.tools.databases import Database, left
+from proof.tools.fork_server import ForkServer, alive, fork_server, kill, wait_until_gone
+from proof.tools.invariants import Entry, check, read_logs
+from proof.tools.part_run import PartRun
+from proof.tools.producer import Producer, StartLog
 from proof.tools.work import Work
 
 LENGTH = 3
 
 
-class Herd:
-    """Workers on a place, and a producer that keeps them busy until it is told to stop."""
+class WorkerGroup:
+    """Worker processes on a database, and a producer that keeps them busy until stopped."""
 
     def __init__(
-        self, trial: Trial, place: Place, folder: Path, parent: Nursery, settings: dict[str, Any]
+        self,
+        run: PartRun,
+        database: Database,
+        folder: Path,
+        parent: ForkServer,
+        settings: dict[str, Any],
     ) -> None:
-        self.trial = trial
-        self.place = place
+        self.run = run
+        self.database = database
         self.parent = parent
         self.settings = settings
         self.logs = folder / "logs"
         self.logs.mkdir(exist_ok=True)
-        self.ledger = Ledger(folder / "ledger")
+        self.start_log = StartLog(folder / "start_log")
         self.pids: list[int] = []
         self.producer: Producer | None = None
         self._backlog = 0
 
     def spawn(self, **more: Any) -> int:
-        pid = self.parent.spawn(self.place.dsn, self.logs, **{**self.settings, **more})
+        pid = self.parent.spawn(self.database.dsn, self.logs, **{**self.settings, **more})
         self.pids.append(pid)
         return pid
 
@@ -50,17 +55,17 @@ class Herd:
     ) -> None:
         """Keep about this many jobs waiting."""
         self.producer = Producer(
-            self.place.dsn, self.ledger, batch or _chains, lambda: self._backlog < backlog
+            self.database.dsn, self.start_log, batch or _chains, lambda: self._backlog < backlog
         )
 
     def look(self) -> int:
         """How many jobs are left; a database that is away is not asked."""
         with suppress(psycopg.Error):
-            self._backlog = left(self.place)
+            self._backlog = left(self.database)
         return self._backlog
 
     def ended(self) -> int:
-        return int(self.place.ask("select count(*) from ended")[0][0])
+        return int(self.database.ask("select count(*) from ended")[0][0])
 
     def wait_for_progress(self, seconds: float) -> float | None:
         """Seconds until a job ends that had not ended before; None if none does in time."""
@@ -88,7 +93,7 @@ class Herd:
         """Stop producing, and wait until nothing is left to do."""
         if self.producer is not None:
             self.producer.stop()
-            self.trial.check(
+            self.run.check(
                 self.producer.error is None, f"the producer failed: {self.producer.error!r}"
             )
         deadline = time.monotonic() + seconds
@@ -101,27 +106,29 @@ class Herd:
         for pid in self.pids:
             kill(pid, signal.SIGTERM)
         stuck = wait_until_gone(self.pids, 40)
-        self.trial.check(not stuck, f"{len(stuck)} workers did not stop")
+        self.run.check(not stuck, f"{len(stuck)} workers did not stop")
         self.pids = []
 
-    def balance(self, name: str, length: int = LENGTH) -> tuple[dict[str, int], list[Entry]]:
+    def check_invariants(
+        self, name: str, length: int = LENGTH
+    ) -> tuple[dict[str, int], list[Entry]]:
         crashed = self.parent.crashes()
-        self.trial.check(not crashed, f"{name}: {crashed}")
-        entries = read_diaries(self.logs)
-        return check(self.trial, name, self.place, self.ledger, entries, length), entries
+        self.run.check(not crashed, f"{name}: {crashed}")
+        entries = read_logs(self.logs)
+        return check(self.run, name, self.database, self.start_log, entries, length), entries
 
 
 @contextmanager
-def herd(trial: Trial, place: Place, **settings: Any) -> Iterator[Herd]:
-    place.prepare()
-    with tempfile.TemporaryDirectory() as folder, nursery(Path(folder)) as parent:
-        found = Herd(trial, place, Path(folder), parent, settings)
+def worker_group(run: PartRun, database: Database, **settings: Any) -> Iterator[WorkerGroup]:
+    database.prepare()
+    with tempfile.TemporaryDirectory() as folder, fork_server(Path(folder)) as parent:
+        found = WorkerGroup(run, database, Path(folder), parent, settings)
         try:
             yield found
         finally:
             if found.producer is not None:
                 found.producer.stop()
-            found.ledger.close()
+            found.start_log.close()
 
 
 def _chains(work: Work) -> list[Request[int]]:

@@ -1,4 +1,4 @@
-"""A process whose clock is wrong, by as many seconds as a file says at the moment."""
+"""Makes the clock of a process wrong by the number of seconds in a file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 def write_shift(path: str, seconds: float) -> None:
-    """Move the clocks of all processes that look at this file."""
+    """Shift the clocks of all processes that read this file."""
     with open(f"{path}.new", "w") as file:
         file.write(f"{seconds:020.3f}")
     os.replace(f"{path}.new", path)
 
 
 def shift_clock(path: str) -> None:
-    """From now on this process's wall clock is wrong; its monotonic one is not."""
+    """Shift the wall clock of this process from now on; its monotonic clock stays right."""
     real_time, real_time_ns = time.time, time.time_ns
 
     def shift() -> float:

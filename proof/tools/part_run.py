@@ -1,4 +1,4 @@
-"""What a part of the proof is given, and where it leaves what it found."""
+"""One run of a part: its settings, and the figures and failures it reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 
 @dataclass
-class Trial:
-    """One part's run. Nothing found goes unsaid: figures, failures, and what could not be tried."""
+class PartRun:
+    """Collects figures, failures, and what could not be verified."""
 
     part: str
     seed: int
@@ -53,4 +53,4 @@ class Trial:
         }
 
 
-Part = Callable[[Trial], None]
+Part = Callable[[PartRun], None]
