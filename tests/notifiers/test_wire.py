@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.notifiers.outbox import MOST, Outbox
 from headway.notifiers.packets import LARGEST, decode, pack
+from headway.notifiers.send_buffer import MOST, Outbox
 from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
 
 names = st.text("abcXYZ019_./:-", min_size=1, max_size=200)

@@ -22,7 +22,7 @@ from headway.domain import events
 from headway.domain.queries import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
 from headway.observers.counters import COUNTERS
-from headway.observers.formats import JobFields
+from headway.observers.log_formats import JobFields
 from headway.observers.otel import OtelObserver
 from headway.observers.rate_limit import Budget
 from headway.observers.trace_context import decode_carried

@@ -13,7 +13,7 @@ from headway.domain.events import Event
 from headway.domain.job import NewJob
 from headway.errors import ConfigurationError
 from headway.ports.observer import Observer
-from headway.ports.tracing import Starting, Tracing
+from headway.ports.tracer import Starting, Tracing
 
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
-from headway.django.tasks_framework import is_used
+from headway.django.task_settings import is_used
 
 
 class HeadwayConfig(AppConfig):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.django.connection_store import Joined
 from headway.django.database import postgres_dsn
 from headway.drivers.postgres import describe
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.postgres import PostgresNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.postgres import PostgresStore

@@ -20,7 +20,7 @@ from headway.app import Headway, Opening, SyncClient
 from headway.client.completion import BlockingCompletion
 from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
-from headway.django.tasks_framework import queue_names
+from headway.django.task_settings import queue_names
 from headway.domain.request import SequenceReference
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler, Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.django.connection_store import Joined
 from headway.django.database import sqlite_path
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.sqlite import SqliteStore

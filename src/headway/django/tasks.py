@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from headway.django import app
-from headway.django.tasks_framework import framework, named_by_tasks
+from headway.django.task_settings import framework, named_by_tasks
 from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.schedule import At

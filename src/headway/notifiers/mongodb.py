@@ -18,7 +18,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from headway.domain.names import check_identifier
 from headway.drivers.mongodb import Command, Document, describe
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import Message, pack
 from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import News, Topic

@@ -15,8 +15,8 @@ from nats.js.api import StorageType
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 
-from headway.notifiers.channel import Ears, Link
 from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import Message
 from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic

@@ -18,7 +18,7 @@ from headway.domain.names import check_identifier
 from headway.drivers.batches import array_literal
 from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, describe, is_pooled
 from headway.errors import ConfigurationError
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import Message, pack
 from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import JobsScheduled, News, Topic

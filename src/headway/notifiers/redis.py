@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from headway.notifiers.channel import Ears, Link
 from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import Message
 from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic

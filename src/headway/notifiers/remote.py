@@ -18,9 +18,9 @@ from random import random
 from typing import Any
 
 from headway.errors import NotifierClosed
-from headway.notifiers.channel import Ears, Link
-from headway.notifiers.outbox import Outbox
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import LARGEST, Message, Packet, decode, encode, pack
+from headway.notifiers.send_buffer import Outbox
 from headway.notifiers.subscribers import Hub, Subscriber
 from headway.ports.notifications import (
     EVERYTHING,

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import Ears, Link
 from headway.notifiers.packets import Message
 from headway.notifiers.remote import LinkedNotifier
 from headway.ports.notifications import Topic

@@ -45,7 +45,7 @@ from headway.errors import InvalidOption
 from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting
 from headway.observers.rate_limit import Budget
 from headway.observers.trace_context import Carried, decode_carried, encode_carried
-from headway.ports.tracing import AttemptTrace, Starting, Tracing
+from headway.ports.tracer import AttemptTrace, Starting, Tracing
 
 SYSTEM = "headway"
 PER_SECOND = 200

@@ -18,7 +18,7 @@ class Observer(Protocol):
     Three attributes are optional, and looked at when it is added. An observer whose `every_job` is
     false does not need to hear of every job that starts and completes, only of what needs
     somebody's attention. One that has `observe_all` is handed many events at once where there are
-    many. One that has `tracing` (`headway.ports.tracing`) is asked for spans.
+    many. One that has `tracing` (`headway.ports.tracer`) is asked for spans.
     """
 
     def observe(self, event: Event, /) -> None: ...

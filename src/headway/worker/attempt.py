@@ -13,7 +13,7 @@ from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
 from headway.jobs.handler import Handler
-from headway.ports.tracing import AttemptTrace
+from headway.ports.tracer import AttemptTrace
 from headway.worker.slots import Lane
 
 if TYPE_CHECKING:

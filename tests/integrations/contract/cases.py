@@ -25,8 +25,8 @@ from headway import ConfigurationError, Dedup, Fixed, InvalidOption
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
 from headway.django.project import DjangoHeadway, described_app
+from headway.django.task_settings import framework, is_used
 from headway.django.tasks import HeadwayBackend, run_task
-from headway.django.tasks_framework import framework, is_used
 from headway.stores.sql.files import load_migrations
 from tests.integrations.contract.jobs import elsewhere, on_the_loop
 from tests.integrations.contract.settings import TASKS

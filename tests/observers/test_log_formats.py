@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headway import Fixed, Headway
-from headway.observers.formats import FIELDS, JobFields, JsonFormatter, LineFormatter
+from headway.observers.log_formats import FIELDS, JobFields, JsonFormatter, LineFormatter
 from headway.observers.trace_context import Carried, encode_carried
 
 log = logging.getLogger("tests.formats")
