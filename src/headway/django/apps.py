@@ -1,4 +1,4 @@
-"""What Django does when it is set up: it imports the `jobs` module of every installed app."""
+"""At setup, Django imports the `jobs` module of every installed app."""
 
 from __future__ import annotations
 
