@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway, JobState
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 
 PATIENCE = 60.0
 
@@ -39,8 +39,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return postgres.replace("127.0.0.1", "localhost")  # a name is looked up in a thread
 
 
-async def test_a_script_ends_quietly_and_its_news_is_sent(url: str) -> None:
-    heard: asyncio.Queue[News] = asyncio.Queue()
+async def test_a_script_ends_quietly_and_its_notifications_are_sent(url: str) -> None:
+    heard: asyncio.Queue[Notification] = asyncio.Queue()
     async with Headway(url, migrate=True) as app:
         unsubscribe = await app.notifier.subscribe(heard.put_nowait)
         done = await asyncio.to_thread(

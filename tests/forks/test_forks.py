@@ -56,7 +56,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         "grandchildren",
         "worker_in_a_child",
         "worker_from_before",
-        "news",
+        "notifications",
     ],
 )
 def test_parent_and_children_each_have_their_own(parent: str, url: str, tmp_path: Path) -> None:

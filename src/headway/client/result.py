@@ -1,4 +1,4 @@
-"""Waiting for a sequence's result: listen first, then look, then wait for news or the next look."""
+"""Waiting for a sequence's result: subscribe, look, then wait for a notification or look again."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headway.errors import (
     SequenceFailed,
     WaitTimeout,
 )
-from headway.ports.notifications import Interest, News
-from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
+from headway.ports.notifications import Interest, Notification
+from headway.ports.notifier import Disposer, Listener, Notifier, NotifierStatus, StatusListener
 from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 
 POLL_EVERY = 0.1
-"""Seconds between looks where no news may come."""
+"""Seconds between looks where no notifications may come."""
 LESS_OFTEN = 2.0
 """How many times longer than a worker somebody who waits may sleep: it is one of many."""
 
@@ -48,12 +48,12 @@ async def wait_for_result(
     ended = asyncio.Event()
     patience = _Patience(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
 
-    def listen(_: News) -> None:
+    def listen(_: Notification) -> None:
         ended.set()
 
-    def attend(hearing: Hearing) -> None:
-        patience.told = hearing.flows
-        ended.set()  # news may have been missed
+    def attend(status: NotifierStatus) -> None:
+        patience.told = status.connected
+        ended.set()  # notifications may have been missed
 
     dispose = await _subscribe(notifier, sequence_id, listen, attend)
     try:
@@ -86,7 +86,7 @@ def wait_for_result_sync(
     timeout: float | None,
     poll_every: float,
 ) -> Any:
-    """The same for callers without an event loop: they hear no news, and look again."""
+    """The same for callers without an event loop: they get no notifications, and look again."""
     _check_timeout(timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = min(0.01, poll_every)
@@ -105,7 +105,7 @@ def wait_for_result_sync(
 
 
 class _Patience:
-    """How long to wait for news: as it goes on, and while news flows, longer."""
+    """How long to wait for a notification: longer each time, and while the notifier works."""
 
     def __init__(self, poll_every: float, longer: float) -> None:
         self.told = False
@@ -120,13 +120,13 @@ class _Patience:
 
 
 async def _subscribe(
-    notifier: Notifier, sequence_id: str, listen: Listener, attend: Attendant
+    notifier: Notifier, sequence_id: str, listen: Listener, attend: StatusListener
 ) -> Disposer | None:
     interest = Interest(sequences=frozenset((sequence_id,)))
     try:
-        return await notifier.subscribe(listen, interest, hearing=attend)
+        return await notifier.subscribe(listen, interest, on_status=attend)
     except Exception:
-        _log.warning("no news can be heard; waiting by looking again", exc_info=True)
+        _log.warning("no notifications can be received; polling instead", exc_info=True)
         return None
 
 

@@ -1,4 +1,4 @@
-"""A link: one connection to whatever carries news, from the moment it is up until it is lost."""
+"""One connection of a notifier to its server, and the callbacks that it calls."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from headway.ports.notifications import Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
-    """What a link calls, on the loop."""
+class ConnectionCallbacks:
+    """Called by a connection, on the loop."""
 
-    heard: Callable[[bytes | str], None]
+    received: Callable[[bytes | str], None]
+    """A packet arrived."""
     lost: Callable[[Exception], None]
-    """The link is gone. May be called again."""
-    nudge: Callable[[], None]
-    """Something was committed that nobody announced."""
+    """The connection is lost. May be called more than once."""
+    changed: Callable[[], None]
+    """There was a commit without a notification."""
 
 
-class Link(Protocol):
-    """One connection. What it raises ends it."""
+class NotifierConnection(Protocol):
+    """One connection. Any error ends it."""
 
     counts: bool
-    """Whether it keeps budgets, so that `take` can be asked."""
+    """Whether it keeps budgets, so that `take` is of use."""
 
     async def listen(self, topics: frozenset[Topic]) -> None:
-        """Hear these topics, too; active when this returns."""
+        """Receive these topics, too; active when this returns."""
         ...
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
-        """Send packets; before them the budgets, by the names of their hints."""
+        """Store the budgets, by name, then send the packets."""
         ...
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
-        """Take up to so many shares of each hint; how many there were. All of them if the hint is
-        not known: no budget means that everyone may look."""
+        """Take up to so many shares of each named budget; returns how many were granted. An
+        unknown budget grants all: without a budget every worker may look."""
         ...
 
     async def watch(self) -> None:
-        """Raise if the link is dead, even if nobody has said so."""
+        """Raise if the connection is dead, even without an error so far."""
         ...
 
     async def close(self) -> None: ...

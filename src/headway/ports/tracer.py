@@ -1,8 +1,8 @@
-"""How work is followed from who asks for it to who does it, across processes.
+"""Traces: they connect the code that starts a job with the worker that runs it.
 
-An observer that has an attribute `tracing` is asked for spans: one around each start, one for each
-attempt. What it wants to carry from the one to the other travels with the job, in `trace`. Nothing
-of this costs anything where nobody traces. What it raises is swallowed and counted.
+An observer with an attribute `tracer` is asked for spans: one around each start, one for each
+attempt. The job carries the trace context from the one to the other, in `trace`. Without a tracer
+this costs nothing. Errors of a tracer are swallowed and counted.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, NewJob
 
 
-class Starting(Protocol):
-    """Jobs are being stored."""
+class StartTrace(Protocol):
+    """The span around storing jobs."""
 
     @property
     def trace(self) -> str | None:
-        """What they carry."""
+        """The trace context that the jobs carry."""
         ...
 
     def end(self, error: BaseException | None) -> None:
-        """They have been stored, or an error kept them from being."""
+        """The jobs were stored, or `error` prevented it."""
         ...
 
 
 class AttemptTrace(Protocol):
-    """A handler runs."""
+    """The span of an attempt."""
 
     @property
     def trace_id(self) -> str | None:
@@ -37,22 +37,21 @@ class AttemptTrace(Protocol):
 
     @property
     def onward(self) -> str | None:
-        """What the job carries that continues the sequence, and its new blockers."""
+        """The trace context for the next job of the sequence, and for new blockers."""
         ...
 
     def end(self, outcome: str, seconds: float, failure: Failure | None) -> None:
-        """The attempt ended so: completed, failed, dead_lettered, rescheduled, released, or why it
-        was lost. Called once its outcome is committed; the handler had run for `seconds`."""
+        """The outcome is committed: completed, failed, dead_lettered, rescheduled, released, or
+        the reason for a loss. The handler ran for `seconds`."""
         ...
 
 
-class Tracing(Protocol):
-    """Called from the caller's own context (`start`) and from the handler's (`attempt`), whose
-    context it may change: it is the handler's alone."""
+class Tracer(Protocol):
+    """`start` runs in the caller's context, `attempt` in the handler's own, which it may change."""
 
-    def start(self, jobs: Sequence[NewJob]) -> Starting: ...
+    def start(self, jobs: Sequence[NewJob]) -> StartTrace: ...
 
     def attempt(self, job: ClaimedJob, worker: str, blockers: Sequence[str]) -> AttemptTrace | None:
-        """`blockers` are the traces of the last jobs of the sequences that it waited for. None: not
-        this one."""
+        """`blockers` are the trace contexts of the last jobs of the sequences that the job waited
+        for. None: this attempt gets no span."""
         ...

@@ -31,7 +31,7 @@ class Notebook(Managing):
             }
             changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
         if changes:
-            # One whose holder is completing it in a transaction is past such news.
+            # One whose holder is completing it in a transaction is past such a notification.
             yield self._update(changes, alone=True, at_once=True)
 
     @reading
