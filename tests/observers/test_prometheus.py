@@ -80,13 +80,13 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 ) -> None:
     app = Headway("memory://")
     asked: list[int] = []
-    look = store_gauges.look
+    look = store_gauges.read_gauges
 
     def counted(store: Any) -> Any:
         asked.append(1)
         return (yield from look(store))
 
-    monkeypatch.setattr(store_gauges, "look", counted)
+    monkeypatch.setattr(store_gauges, "read_gauges", counted)
     async with app:
         reader = StoreGaugeReader(app.store)
         found = [await asyncio.to_thread(reader.read) for _ in range(20)]
@@ -97,7 +97,7 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 async def test_a_store_that_does_not_answer_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store_gauges, "PATIENCE", 0.1)
+    monkeypatch.setattr(store_gauges, "TIMEOUT", 0.1)
     answered = threading.Event()
     app = Headway("memory://")
     async with app:
