@@ -22,7 +22,9 @@ PRODUCERS = 8
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
 REST = (None, None, 0.0, "noop", "default", 0, 4, 5, None, None, None, None, None, 0,
         "pending", 0, False, False, None, None)  # fmt: skip
-NEWS = '{"s":[{"news":"scheduled","queue":"default","type":"noop","count":1,"run_at":null}]}'
+NOTIFICATIONS = (
+    '{"s":[{"kind":"scheduled","queue":"default","type":"noop","count":1,"run_at":null}]}'
+)
 
 
 def commits_per_second(dsn: str, mode: str, seconds: float) -> float:
@@ -63,9 +65,9 @@ def produce(dsn: str, mode: str, seconds: float, barrier: Any, counts: Any) -> N
             connection.execute("begin")
             cursor.execute(insert, ([new_id()], [TEXT], *REST))
             if mode == "in the transaction":
-                cursor.execute(notify, (channel, NEWS))
+                cursor.execute(notify, (channel, NOTIFICATIONS))
             connection.execute("commit")
             if mode == "after the commit":  # as the notifier does: it costs no fsync
-                cursor.execute(after, (channel, NEWS))
+                cursor.execute(after, (channel, NOTIFICATIONS))
             count += 1
     counts.put(count)

@@ -162,7 +162,7 @@ async def running(app: Headway) -> AsyncIterator[None]:
 
 
 async def cost_of_jobs(meter: Meter, url: str, direct: str | None = None) -> None:
-    """`direct`, if not `url`, is where news comes from."""
+    """`direct`, if not `url`, is where notifications come from."""
     work = Work(url, direct)
     async with work.app as app:
         with meter.measured() as cost:

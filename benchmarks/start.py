@@ -110,7 +110,7 @@ def main() -> None:
             "insert and commit, blocking": lambda: insert_postgres(dsn, "noop", seconds),
             "the same in asyncio": lambda: asyncio.run(on_a_connection(dsn, seconds)),
             "from a pool": lambda: asyncio.run(from_a_pool(dsn, seconds)),
-            "app.start without news": lambda: asyncio.run(by_start(dsn, "none", seconds)),
+            "app.start without a notifier": lambda: asyncio.run(by_start(dsn, "none", seconds)),
             "app.start": lambda: asyncio.run(by_start(dsn, None, seconds)),
         }
         for number in range(options.rounds):

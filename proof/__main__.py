@@ -56,7 +56,7 @@ def main() -> int:
             parser.error(f"there is no part {part!r}; there are {', '.join(EVERY)}")
     seed = random.SystemRandom().randrange(1_000_000_000) if options.seed is None else options.seed
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    logging.disable(logging.CRITICAL)  # that the database is away is no news here
+    logging.disable(logging.CRITICAL)  # here the database is expected to be away
     began = time.monotonic()
     report: dict[str, Any] = {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),

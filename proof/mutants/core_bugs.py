@@ -100,14 +100,14 @@ def settlement_taken_for_granted() -> None:
     runner.Staging.commit = careless
 
 
-def news_before_the_commit() -> None:
+def notification_before_the_commit() -> None:
     async def tell(self: Any, tx: Any, consequences: Any) -> None:
         self.tell_soon(consequences)
 
     Teller.tell_with = tell
 
 
-def news_before_the_settlement() -> None:
+def notification_before_the_settlement() -> None:
     settle = Committer._settle
 
     async def early(self: Any, batch: Any) -> Any:
@@ -285,8 +285,8 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
     "expiry compared with the wrong clock": expiry_by_the_workers_clock,
     "commit outcome taken for granted by a client": start_taken_for_granted,
     "commit outcome taken for granted by a worker": settlement_taken_for_granted,
-    "notification before the caller's commit": news_before_the_commit,
-    "notification before the worker's commit": news_before_the_settlement,
+    "notification before the caller's commit": notification_before_the_commit,
+    "notification before the worker's commit": notification_before_the_settlement,
     "unblocking outside the transaction": unblocking_afterwards,
     "dedup by read-then-write": dedup_by_reading_first,
     "attempt charged on release": release_charged,

@@ -17,7 +17,7 @@ from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
 from headway.domain.orders import ClaimOrder
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
-from headway.ports.notifications import JobsScheduled, News, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded
 from headway.stores.memory.row import Row
 from headway.stores.memory.transaction import MemoryTransaction
 from proof.simulation.memory import Changed
@@ -142,17 +142,17 @@ class Checker:
         self._acts.pop(tx, None)
         self._compare(Act(), changed)
 
-    def published(self, news: News) -> None:
-        """News are told of what is committed, never before."""
-        match news:
+    def published(self, notification: Notification) -> None:
+        """Notifications come after the commit, never before."""
+        match notification:
             case SequenceEnded(sequence_id) if sequence_id not in self.ended:
-                raise Violation("told after the commit", f"{news} has not happened")
+                raise Violation("told after the commit", f"{notification} has not happened")
             case JobsScheduled(queue, type_, _, datetime() as run_at):
                 # What is told is a time before which the job is not due.
                 latest = self.due.get((queue, type_))
                 behind = latest is None or latest < run_at
                 if behind and not self._world.clock_has_jumped():
-                    raise Violation("told after the commit", f"no job is stored for {news}")
+                    raise Violation("told after the commit", f"no job is stored for {notification}")
             case _:
                 pass
 

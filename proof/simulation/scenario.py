@@ -36,8 +36,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """The part of store calls that fail before they do anything."""
     unknown: float = 0.0
     """The part of store calls that do their work and then fail."""
-    lost_news: float = 0.0
-    doubled_news: float = 0.0
+    lost_notifications: float = 0.0
+    doubled_notifications: float = 0.0
     features: tuple[str, ...] = FEATURES
     faults: tuple[Fault, ...] = ()
 
@@ -82,8 +82,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             slow=rate(0.05),
             failing=rate(0.1),
             unknown=rate(0.1),
-            lost_news=chance.choice((0.0, 0.2, 1.0)),
-            doubled_news=chance.choice((0.0, 0.2)),
+            lost_notifications=chance.choice((0.0, 0.2, 1.0)),
+            doubled_notifications=chance.choice((0.0, 0.2)),
             features=tuple(each for each in FEATURES if chance.random() < 0.8),
             faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         )

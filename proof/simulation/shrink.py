@@ -10,7 +10,7 @@ from msgspec import structs
 from proof.simulation.run import Outcome, simulate
 from proof.simulation.scenario import Scenario
 
-RATES = ("slow", "failing", "unknown", "lost_news", "doubled_news")
+RATES = ("slow", "failing", "unknown", "lost_notifications", "doubled_notifications")
 
 
 def shrink(outcome: Outcome, seconds: float = 20.0) -> Outcome:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headway.domain.retry import Backoff
 from headway.errors import StoreUnreachable
-from headway.ports.notifications import EVERYTHING, Interest, News
-from headway.ports.notifier import Attendant, Disposer, Listener, Reach
+from headway.ports.notifications import EVERYTHING, Interest, Notification
+from headway.ports.notifier import Disposer, Listener, Reach, StatusListener
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.transaction import MemoryTransaction
@@ -161,18 +161,18 @@ class SimulatedNotifier:
 
     async def close(self) -> None: ...
 
-    def wants(self, kind: type[News]) -> bool:
+    def wants(self, kind: type[Notification]) -> bool:
         return True
 
     def within(self, store: str) -> None:
         return None
 
-    async def publish(self, news: Sequence[News]) -> None:
-        self.publish_soon(news)
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        self.publish_soon(notifications)
 
-    def publish_soon(self, news: Sequence[News]) -> None:
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
         if not self._process.dead:
-            self._world.publish(self._process, news)
+            self._world.publish(self._process, notifications)
 
     async def subscribe(
         self,
@@ -180,6 +180,6 @@ class SimulatedNotifier:
         interest: Interest = EVERYTHING,
         *,
         idle: Callable[[], bool] = lambda: True,
-        hearing: Attendant = lambda _: None,
+        on_status: StatusListener = lambda _: None,
     ) -> Disposer:
         return self._world.subscribe(self._process, listener)

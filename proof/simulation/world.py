@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.errors import StoreUnreachable
-from headway.ports.notifications import News
+from headway.ports.notifications import Notification
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.store import Store
 from headway.stores.memory.transaction import MemoryTransaction
@@ -90,7 +90,7 @@ class World:
         if self.transactions.pop(tx, None) is not None:
             tx.__exit__(None if commit else StoreUnreachable, None, None)
 
-    # News.
+    # Notifications.
 
     def subscribe(self, process: SimulatedProcess, listener: Listener) -> Disposer:
         key = object()
@@ -101,25 +101,29 @@ class World:
 
         return dispose
 
-    def publish(self, process: SimulatedProcess, news: Sequence[News]) -> None:
-        for each in news:
+    def publish(self, process: SimulatedProcess, notifications: Sequence[Notification]) -> None:
+        for each in notifications:
             self._watch(self.checker.published, each)
         if not self.healed and self.is_cut(process):
             return
         for key, (listening, _) in list(self._listeners.items()):
             copies = 1
             if not self.healed:
-                copies -= random.random() < self.scenario.lost_news
-                copies += random.random() < self.scenario.doubled_news
+                copies -= random.random() < self.scenario.lost_notifications
+                copies += random.random() < self.scenario.doubled_notifications
             for _ in range(copies):
                 delay = random.random() * 0.05
                 self.loop.call_later(
-                    delay, self._deliver, key, tuple(news), context=listening.context.copy()
+                    delay,
+                    self._deliver,
+                    key,
+                    tuple(notifications),
+                    context=listening.context.copy(),
                 )
 
-    def _deliver(self, key: object, news: Sequence[News]) -> None:
+    def _deliver(self, key: object, notifications: Sequence[Notification]) -> None:
         if key in self._listeners:
-            for each in news:
+            for each in notifications:
                 self._listeners[key][1](each)
 
     # What the checker hears; an error must not be caught by those who are being tried.

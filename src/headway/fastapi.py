@@ -1,11 +1,11 @@
-"""FastAPI and Starlette: the app opened with the server, and handed to those who serve requests.
+"""FastAPI and Starlette: opens the app with the server, and passes it to request handlers.
 
     server = FastAPI(lifespan=lifespan(app, worker=True))
 
     @server.post("/orders")
     async def place(jobs: Jobs) -> dict[str, str]: ...
 
-`Jobs` is for FastAPI; `jobs_of(request)` is the same for Starlette, and a dependency.
+`Jobs` is for FastAPI; `jobs_of(request)` is for Starlette, and also a FastAPI dependency.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
-"""What `Starlette(lifespan=...)` and `FastAPI(lifespan=...)` take."""
+"""The type of `Starlette(lifespan=...)` and `FastAPI(lifespan=...)`."""
 
 
 def lifespan(
@@ -34,9 +34,9 @@ def lifespan(
 ) -> Lifespan:
     """Open the app when the server starts, and close it when the server stops.
 
-    `worker` runs one in the server's own process, which is all that a small deployment needs: with
-    several server processes there are as many workers. It stops after the last request, and gives
-    what runs its grace time. `inside` is a lifespan of your own, entered after the app is open.
+    `worker` runs a worker in each server process, enough for a small deployment. It stops after the
+    last request, and running jobs get its grace time. `inside` is a lifespan of your own, entered
+    after the app is open.
     """
 
     @asynccontextmanager
@@ -44,9 +44,9 @@ def lifespan(
         async with app:
             server.state.headway = app
             settings = worker if isinstance(worker, WorkerSettings) else None
-            working = app.worker(settings) if worker else None
-            if working is not None:
-                await working.start()
+            running_worker = app.worker(settings) if worker else None
+            if running_worker is not None:
+                await running_worker.start()
             try:
                 if inside is None:
                     yield None
@@ -54,8 +54,8 @@ def lifespan(
                     async with inside(server) as state:
                         yield state
             finally:
-                if working is not None:
-                    await working.stop()
+                if running_worker is not None:
+                    await running_worker.stop()
 
     return opened
 
@@ -79,4 +79,4 @@ else:
         pass
     else:
         Jobs = Annotated[Headway, Depends(jobs_of)]
-        """A parameter of this type is given the app; in tests, override `jobs_of`."""
+        """Type of a parameter that receives the app; in tests, override `jobs_of`."""

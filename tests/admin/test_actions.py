@@ -59,7 +59,7 @@ async def test_retry(shop: Shop) -> None:
     batch = await operator.act(JobAction.RETRY, [dead.id, waiting.id, new_id(), dead.id])
     assert batch == Batch(changed=1, passed_over=2)
     assert (await app.get(dead)).state is JobState.PENDING
-    assert [type(news) for news in shop.ear.heard] == [JobsScheduled]
+    assert [type(notification) for notification in shop.ear.heard] == [JobsScheduled]
     assert [type(event) for event in shop.events] == [JobRetried]
     (note,) = await notes(shop)
     assert (note.actor, note.action, note.count) == ("anna", "retry", 1)
@@ -78,7 +78,7 @@ async def test_cancel(shop: Shop) -> None:
     assert await operator.act(JobAction.CANCEL, ids) == Batch(changed=2, passed_over=0)
     assert await operator.act(JobAction.CANCEL, ids) == Batch(changed=0, passed_over=2)
     assert {(await app.get(id)).state for id in ids} == {JobState.CANCELLED}
-    heard = {type(news) for news in shop.ear.heard}
+    heard = {type(notification) for notification in shop.ear.heard}
     assert heard == {OwnershipLost, SequenceEnded}
     assert sum(isinstance(event, JobCancelled) for event in shop.events) == 2
     (note,) = await notes(shop)  # what changed nothing leaves none
@@ -92,7 +92,7 @@ async def test_trigger(shop: Shop) -> None:
     shop.ear.heard.clear()
     assert await operator.act(JobAction.TRIGGER, [later.id]) == Batch(changed=1, passed_over=0)
     assert [job.id for job in await shop.claim("money")] == [later.id]
-    assert JobsScheduled in {type(news) for news in shop.ear.heard}
+    assert JobsScheduled in {type(notification) for notification in shop.ear.heard}
 
 
 async def test_delete(shop: Shop) -> None:
@@ -232,7 +232,7 @@ async def test_start_by_name(shop: Shop) -> None:
     assert (job.type, job.queue, job.priority) == ("charge", "vip", 3)
     assert job.state is JobState.PENDING
     assert JobCreated in {type(event) for event in shop.events}
-    assert JobsScheduled in {type(news) for news in shop.ear.heard}
+    assert JobsScheduled in {type(notification) for notification in shop.ear.heard}
     (note,) = await notes(shop)
     assert (note.action, note.target, note.count) == ("start", f"charge {id}", 1)
 

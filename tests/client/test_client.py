@@ -517,7 +517,7 @@ async def test_a_result_that_is_there_is_given_at_once(shop: Shop):
     assert await shop.app.wait(sequence) == Receipt(3)
 
 
-async def test_a_waiter_is_woken_by_news(shop: Shop):
+async def test_a_waiter_is_woken_by_a_notification(shop: Shop):
     shop.app._poll_every = 60
     sequence = await shop.app.start(shop.charge.request(1))
     waiting = asyncio.create_task(sequence.result(timeout=60))
@@ -525,10 +525,10 @@ async def test_a_waiter_is_woken_by_news(shop: Shop):
     async with shop.app.complete_sequence(sequence) as completion:
         await completion.complete(Receipt(4))
     assert await waiting == Receipt(4)
-    assert not len(shop.ear._hub)
+    assert not len(shop.ear._subscribers)
 
 
-async def test_waiting_without_news_looks_again(sqlite_path: Path):
+async def test_waiting_without_notifications_looks_again(sqlite_path: Path):
     app = Headway(f"sqlite:///{sqlite_path}", notifier=NoNotifier())
     shop = Shop(f"sqlite:///{sqlite_path}")
 
@@ -572,7 +572,7 @@ async def test_a_broken_notifier_harms_nobody_and_is_logged_once(
     sqlite_path: Path, caplog: pytest.LogCaptureFixture
 ):
     class Broken(NoNotifier):
-        async def publish(self, news: Any) -> None:
+        async def publish(self, notifications: Any) -> None:
             raise ConnectionError("gone")
 
         async def subscribe(self, *args: Any, **kwargs: Any) -> Any:
@@ -585,7 +585,7 @@ async def test_a_broken_notifier_harms_nobody_and_is_logged_once(
             await app.start(shop.charge.request(1))
             sequence = await app.start(shop.charge.request(1))
         assert [record.message for record in caplog.records] == [
-            "news cannot be published; workers find jobs by polling meanwhile"
+            "notifications cannot be published; workers find jobs by polling meanwhile"
         ]
         await shop.work('{"number":3}')
         assert await sequence.result(timeout=60) == Receipt(3)

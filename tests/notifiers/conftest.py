@@ -104,7 +104,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
             return Kind(name, lambda: PostgresNotifier(postgres.url(), schema=prefix))
         case "mongodb":
             mongo: MongoReplicaSet = server("mongo_replica_set")
-            return Kind(name, lambda: MongoNotifier(mongo.url("news"), schema=prefix))
+            return Kind(name, lambda: MongoNotifier(mongo.url("notifications"), schema=prefix))
         case "redis" | "valkey":
             redis: RedisServer = server(f"{name}_server")
             return Kind(name, lambda: RedisNotifier(redis.url, prefix=prefix))

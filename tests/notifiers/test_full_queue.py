@@ -1,5 +1,5 @@
 """PostgreSQL keeps notifications until the slowest listener has read them, and when the queue is
-full, it refuses to commit whoever notifies. News is left out before that."""
+full, transactions with a NOTIFY cannot commit. Notifications are left out before that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often an idle worker looks, with and without news."""
+"""How often an idle worker looks, with and without notifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import EVERYTHING, Interest
-from headway.ports.notifier import Attendant, Disposer, Hearing, Listener
+from headway.ports.notifier import Disposer, Listener, NotifierStatus, StatusListener
 from headway.runtime.polling import polling_saved
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
@@ -24,18 +24,18 @@ from tests.support.bench import PATIENCE, Bench
 class Moody(LocalNotifier):
     """Says what a test has it say."""
 
-    say: Attendant
+    say: StatusListener
 
     async def subscribe(
         self,
         listener: Listener,
         interest: Interest = EVERYTHING,
         *,
-        hearing: Attendant = lambda _: None,
+        on_status: StatusListener = lambda _: None,
         **others: Any,
     ) -> Disposer:
-        self.say = hearing
-        return await super().subscribe(listener, interest, hearing=hearing, **others)
+        self.say = on_status
+        return await super().subscribe(listener, interest, on_status=on_status, **others)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ async def test_a_worker_looks_more_often_while_its_notifier_is_away(
     async with bench.working(poll_every=0.05, poll_when_told=3600.0):
         looks = await rests()
         for _ in range(2):
-            notifier.say(Hearing(flows=False, reason="the server is gone"))
+            notifier.say(NotifierStatus(connected=False, reason="the server is gone"))
         async with asyncio.timeout(PATIENCE):
             while store.claims < looks + 5:
                 await asyncio.sleep(0.01)
-        notifier.say(Hearing(flows=True))
+        notifier.say(NotifierStatus(connected=True))
         await rests()
     troubles = bench.seen(WorkerTroubled, part="notifier")
     assert [trouble.error for trouble in troubles] == ["the server is gone"]
@@ -108,7 +108,7 @@ async def test_who_waits_looks_at_once_when_the_notifier_goes_away() -> None:
         waiting = asyncio.create_task(sequence.result(timeout=30))
         await asyncio.sleep(0.05)
         await other.cancel(sequence.id)
-        notifier.say(Hearing(flows=False))
+        notifier.say(NotifierStatus(connected=False))
         _, unfinished = await asyncio.wait({waiting}, timeout=5)
         assert not unfinished
         assert "was cancelled" in str(waiting.exception())

@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from headway import LocalNotifier, NoNotifier
-from headway.ports.notifications import JobsScheduled, News, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded
 
-NEWS = [SequenceEnded("a"), JobsScheduled("default", "charge", 3)]
+NOTIFICATIONS = [SequenceEnded("a"), JobsScheduled("default", "charge", 3)]
 
 
 async def settle() -> None:
@@ -21,19 +21,19 @@ async def settle() -> None:
 
 async def test_everyone_hears_everything_until_they_leave():
     notifier = LocalNotifier()
-    heard: list[News] = []
-    other: list[News] = []
+    heard: list[Notification] = []
+    other: list[Notification] = []
     leave = await notifier.subscribe(heard.append)
     await notifier.subscribe(other.append)
-    await notifier.publish(NEWS)
+    await notifier.publish(NOTIFICATIONS)
     await settle()
-    assert heard == other == NEWS
+    assert heard == other == NOTIFICATIONS
     await leave()
     await leave()
-    notifier.publish_soon(NEWS)
+    notifier.publish_soon(NOTIFICATIONS)
     await settle()
-    assert heard == NEWS
-    assert other == NEWS * 2
+    assert heard == NOTIFICATIONS
+    assert other == NOTIFICATIONS * 2
     await notifier.close()
     await notifier.close()
 
@@ -43,12 +43,12 @@ async def test_a_listener_is_called_on_its_own_loop_whoever_publishes():
     called = asyncio.Event()
     threads: list[int] = []
 
-    def listen(_: News) -> None:
+    def listen(_: Notification) -> None:
         threads.append(threading.get_ident())
         called.set()
 
     await notifier.subscribe(listen)
-    publisher = threading.Thread(target=notifier.publish_soon, args=(NEWS[:1],))
+    publisher = threading.Thread(target=notifier.publish_soon, args=(NOTIFICATIONS[:1],))
     publisher.start()
     await asyncio.wait_for(called.wait(), 10)
     publisher.join()
@@ -58,18 +58,18 @@ async def test_a_listener_is_called_on_its_own_loop_whoever_publishes():
 
 async def test_a_listener_that_raises_harms_no_other(caplog: pytest.LogCaptureFixture):
     notifier = LocalNotifier()
-    heard: list[News] = []
+    heard: list[Notification] = []
 
-    def rude(_: News) -> None:
+    def rude(_: Notification) -> None:
         raise ValueError("no")
 
     await notifier.subscribe(rude)
     await notifier.subscribe(heard.append)
     with caplog.at_level(logging.ERROR, logger="headway"):
-        await notifier.publish(NEWS)
+        await notifier.publish(NOTIFICATIONS)
         await settle()
-    assert heard == NEWS
-    assert "a listener raised" in caplog.text
+    assert heard == NOTIFICATIONS
+    assert "a listener of notifications raised" in caplog.text
     await notifier.close()
 
 
@@ -80,17 +80,17 @@ def test_a_subscriber_whose_loop_is_gone_is_forgotten():
         await notifier.subscribe(lambda _: None)
 
     asyncio.run(subscribe())
-    notifier.publish_soon(NEWS)
-    assert not len(notifier._hub)
+    notifier.publish_soon(NOTIFICATIONS)
+    assert not len(notifier._subscribers)
 
 
 async def test_nobody_hears_anything_without_a_notifier():
     notifier = NoNotifier()
-    heard: list[News] = []
+    heard: list[Notification] = []
     await notifier.open()
     leave = await notifier.subscribe(heard.append)
-    await notifier.publish(NEWS)
-    notifier.publish_soon(NEWS)
+    await notifier.publish(NOTIFICATIONS)
+    notifier.publish_soon(NOTIFICATIONS)
     await settle()
     await leave()
     await notifier.close()

@@ -17,7 +17,7 @@ from headway.domain.events import Event, WorkerRecovered, WorkerTroubled
 from headway.notifiers.nats import NatsNotifier
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
-from headway.notifiers.remote import LinkedNotifier
+from headway.notifiers.remote import RemoteNotifier
 from headway.stores.memory import MemoryStore
 from tests.support.servers.brokers import NatsServer, NewsServer, RedisServer, ValkeyServer
 from tests.support.servers.postgres import PostgresServer
@@ -44,16 +44,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[NewsServer]:
         yield server
 
 
-def notifier_of(server: NewsServer) -> LinkedNotifier:
+def notifier_of(server: NewsServer) -> RemoteNotifier:
     kind = NatsNotifier if isinstance(server, NatsServer) else RedisNotifier
     return kind(server.url)
 
 
 class Load:
     """A producer and a worker with a notifier each, around one store. The worker looks for jobs
-    every second when it has no news, and every hour when it has."""
+    every second without notifications, and every hour with them."""
 
-    def __init__(self, make: Callable[[], LinkedNotifier]) -> None:
+    def __init__(self, make: Callable[[], RemoteNotifier]) -> None:
         self.store = MemoryStore()
         self.events: list[Event] = []
         self.started = self.ran = 0
@@ -99,7 +99,7 @@ class Load:
     async def all_ran(self) -> None:
         await eventually(lambda: self.ran == self.started)
 
-    async def news_flows(self) -> None:
+    async def notifications_arrive(self) -> None:
         """The first job may be found by a last look; the next look is an hour away."""
         for _ in range(3):
             await self.all_ran()
@@ -108,8 +108,8 @@ class Load:
 
     async def all_linked(self) -> None:
         for notifier in (self.producer.notifier, self.consumer.notifier):
-            assert isinstance(notifier, LinkedNotifier)
-            await eventually(lambda notifier=notifier: not notifier._trouble)
+            assert isinstance(notifier, RemoteNotifier)
+            await eventually(lambda notifier=notifier: not notifier._failure)
 
     def said(self) -> list[type[Event]]:
         return [
@@ -134,15 +134,17 @@ async def test_killing_the_server_under_load_leaves_no_job_waiting(
             await load.start(0.7)
             await asyncio.to_thread(server.kill)
             await load.start(1.5)
-            await load.all_ran()  # they are found without news
+            await load.all_ran()  # they are found without notifications
             await asyncio.to_thread(server.start)
             await load.start(1.5)
             await eventually(lambda: load.said() == [WorkerTroubled, WorkerRecovered])
             await load.all_linked()
-            await load.news_flows()
+            await load.notifications_arrive()
     warnings = [record.message for record in caplog.records]
     assert len(warnings) == 2, "each notifier says so once"
-    assert all(message.startswith("no news through the notifier on") for message in warnings)
+    assert all(
+        message.startswith("no notifications through the notifier on") for message in warnings
+    )
 
 
 async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
@@ -169,13 +171,13 @@ async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
                 await load.start(0.5)
         await eventually(lambda: load.said()[:2] == [WorkerTroubled, WorkerRecovered])
         await load.all_linked()
-        await load.news_flows()
+        await load.notifications_arrive()
 
 
 async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: NewsServer) -> None:
-    def make() -> LinkedNotifier:
+    def make() -> RemoteNotifier:
         notifier = notifier_of(server)
-        notifier.patience = 0.3
+        notifier.timeout = 0.3
         notifier.watch_every = 0.3
         return notifier
 
@@ -202,30 +204,30 @@ async def test_a_server_that_is_away_keeps_nobody_from_starting(
             await asyncio.to_thread(server.start)
             await eventually(lambda: load.said() == [WorkerTroubled, WorkerRecovered])
             await load.all_linked()
-            await load.news_flows()
+            await load.notifications_arrive()
 
 
 async def test_what_was_published_while_the_server_was_away_is_sent_when_it_is_back(
     server: NewsServer,
 ) -> None:
-    """The consumer's link is up long before the producer's, and its next poll is an hour away."""
+    """The consumer connects long before the producer's, and its next poll is an hour away."""
     load = Load(lambda: notifier_of(server))
     async with load.working():
         await load.start_one()
         await load.all_ran()
         producer = load.producer.notifier
-        assert isinstance(producer, LinkedNotifier)
+        assert isinstance(producer, RemoteNotifier)
         connect = producer.connect
         away = True
 
-        async def unlucky(ears: Any) -> Any:
+        async def unlucky(callbacks: Any) -> Any:
             if away:
                 raise ConnectionError("not yet")
-            return await connect(ears)
+            return await connect(callbacks)
 
         producer.connect = unlucky
         producer._lose(ConnectionError("cut"))
-        await eventually(lambda: bool(producer._trouble))
+        await eventually(lambda: bool(producer._failure))
         await load.start_one()
         await asyncio.sleep(0.3)
         assert load.ran == load.started - 1
@@ -239,5 +241,5 @@ async def test_a_wrong_password_is_said_without_it(caplog: pytest.LogCaptureFixt
         with caplog.at_level(logging.WARNING, logger="headway"):
             async with Headway(MemoryStore(), notifier=url) as app:
                 await app.notifier.subscribe(lambda _: None)
-        assert "no news through the notifier on Redis at 127.0.0.1" in caplog.text
+        assert "no notifications through the notifier on Redis at 127.0.0.1" in caplog.text
         assert "hunter2" not in caplog.text

@@ -18,7 +18,7 @@ import pytest
 
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import JobsScheduled, SequenceEnded
-from headway.ports.notifier import Hearing
+from headway.ports.notifier import NotifierStatus
 from headway.testing.conformance.notifier.case import Heard, interest_in
 
 OTHER_PROCESS = """
@@ -70,7 +70,7 @@ async def test_another_process_is_heard_and_nothing_is_left_behind(database: Pat
             subprocess.run, [sys.executable, "-c", OTHER_PROCESS, str(database)], check=True
         )
         await heard.until(SequenceEnded("elsewhere"))
-    assert [name for name in os.listdir(database.parent) if "news" in name] == []
+    assert [name for name in os.listdir(database.parent) if "notifications" in name] == []
 
 
 async def test_paths_that_lead_to_one_file_are_one_place(
@@ -93,7 +93,7 @@ async def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
     async with opened(database, database) as (one, other):
         heard = Heard()
         await one.subscribe(heard)
-        assert os.listdir(f"{database}-news")
+        assert os.listdir(f"{database}-notifications")
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
 
@@ -102,7 +102,7 @@ async def test_whoever_died_without_a_word_is_tidied_away(database: Path) -> Non
     async with opened(database, database) as (one, other):
         heard = Heard()
         await one.subscribe(heard)
-        dead = Path(f"{database}-news") / "els.1.dead.socket"
+        dead = Path(f"{database}-notifications") / "els.1.dead.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
             gone.bind(str(dead))
         await other.publish([SequenceEnded("one")])
@@ -114,12 +114,12 @@ async def test_a_socket_that_somebody_removed_is_made_again(database: Path) -> N
     async with opened(database, database) as (one, other):
         one.watch_every = 0.05
         heard = Heard()
-        said: list[Hearing] = []
-        await one.subscribe(heard, hearing=said.append)
-        (mine,) = Path(f"{database}-news").iterdir()
+        said: list[NotifierStatus] = []
+        await one.subscribe(heard, on_status=said.append)
+        (mine,) = Path(f"{database}-notifications").iterdir()
         mine.unlink()
         async with asyncio.timeout(60):
-            while not said[1:] or not said[-1].flows:
+            while not said[1:] or not said[-1].connected:
                 await asyncio.sleep(0.01)
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
@@ -129,7 +129,7 @@ async def test_who_may_use_the_database_may_use_the_sockets(database: Path) -> N
     database.chmod(0o660)
     async with opened(database) as (notifier,):
         await notifier.subscribe(Heard())
-        folder = Path(f"{database}-news")
+        folder = Path(f"{database}-notifications")
         assert stat.S_IMODE(folder.stat().st_mode) == 0o770
 
 
@@ -137,7 +137,7 @@ async def test_one_that_does_not_read_delays_nobody_for_long(database: Path) -> 
     async with opened(database, database) as (one, other):
         heard = Heard()
         await one.subscribe(heard)
-        full = Path(f"{database}-news") / "els.1.full.socket"
+        full = Path(f"{database}-notifications") / "els.1.full.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
             deaf.bind(str(full.relative_to(database.parent)))
             for number in range(600):
@@ -151,13 +151,13 @@ async def test_foreign_datagrams_are_ignored(database: Path) -> None:
     async with opened(database, database) as (one, other):
         heard = Heard()
         await one.subscribe(heard)
-        (mine,) = Path(f"{database}-news").iterdir()
+        (mine,) = Path(f"{database}-notifications").iterdir()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
             for junk in (b"", b"junk", b"[]", b'{"s": 1}', b"\xff" * 100):
                 stranger.sendto(junk, str(mine.relative_to(database.parent)))
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
-        assert heard.news == [SequenceEnded("one")]
+        assert heard.notifications == [SequenceEnded("one")]
 
 
 @pytest.mark.parametrize("sockets", [True, False])
@@ -170,10 +170,10 @@ async def test_a_commit_that_nobody_announced_lets_one_idle_worker_look(
         looked: list[int] = []
         for number in range(3):
 
-            def look(_: Hearing, number: int = number) -> None:
+            def look(_: NotifierStatus, number: int = number) -> None:
                 looked.append(number)
 
-            await notifier.subscribe(lambda _: None, interest_in(), hearing=look)
+            await notifier.subscribe(lambda _: None, interest_in(), on_status=look)
         looked.clear()
         writer = sqlite3.connect(database)
         writer.execute("insert into t values (1)")
@@ -192,21 +192,21 @@ async def test_a_commit_that_was_announced_is_not_looked_for_again(
     monkeypatch.setattr("headway.notifiers.sqlite.LOOK_EVERY", 3600.0)
     async with opened(database, database) as (one, other):
         looked: list[str] = []
-        monkeypatch.setattr(one._hub, "nudge", lambda: looked.append("an idle worker"))
+        monkeypatch.setattr(one._subscribers, "wake_one", lambda: looked.append("an idle worker"))
         heard = Heard()
         await one.subscribe(heard, interest_in())
-        link: Any = one._link
+        connection: Any = one._connection
         writer = sqlite3.connect(database)
         writer.execute("insert into t values (1)")
         writer.commit()
         await other.publish([JobsScheduled("mail", "send", 1)])
         await heard.until_count(1)
-        link._timer.cancel()
-        link._look()
+        connection._timer.cancel()
+        connection._look()
         assert looked == []
         writer.execute("insert into t values (2)")
         writer.commit()
-        link._timer.cancel()
-        link._look()
+        connection._timer.cancel()
+        connection._look()
         writer.close()
         assert looked == ["an idle worker"]

@@ -1,4 +1,4 @@
-"""News of what callers commit in their own transactions: with the commit, never before, never
+"""Notifications of callers' own transactions: with the commit, never before, never
 without it. Polls are an hour apart."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from headway import After, Headway
 from headway.notifiers.postgres import PostgresNotifier, channel_name
-from headway.ports.notifications import JobsScheduled, News, SequenceEnded, Topic
+from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded, Topic
 from tests.support.bench import eventually
 
 HOUR = 3600.0
@@ -111,7 +111,7 @@ class TestPostgres(OnPostgres):
     async def test_a_transaction_that_is_rolled_back_tells_nobody(
         self, shop: Shop, url: str, driver: Any
     ) -> None:
-        heard: list[News] = []
+        heard: list[Notification] = []
         await shop.worker_app.notifier.subscribe(heard.append)
 
         async def start(tx: Any) -> None:
@@ -123,13 +123,17 @@ class TestPostgres(OnPostgres):
         await shop.app.start(shop.work.request(2))
         await shop.has_begun(2)
         assert 1 not in shop.begun
-        assert [news for news in heard if isinstance(news, JobsScheduled) and not news.count] == []
+        assert [
+            notification
+            for notification in heard
+            if isinstance(notification, JobsScheduled) and not notification.count
+        ] == []
 
-    async def test_a_thousand_starts_in_one_transaction_are_one_piece_of_news(
+    async def test_a_thousand_starts_in_one_transaction_are_one_notification(
         self, shop: Shop, url: str
     ) -> None:
         other = PostgresNotifier(url)
-        heard: list[News] = []
+        heard: list[Notification] = []
         await other.open()
         await other.subscribe(heard.append)
         async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -138,7 +142,11 @@ class TestPostgres(OnPostgres):
         await shop.has_begun(200)
         await asyncio.sleep(0.1)
         await other.close()
-        unknown = [news for news in heard if isinstance(news, JobsScheduled) and not news.count]
+        unknown = [
+            notification
+            for notification in heard
+            if isinstance(notification, JobsScheduled) and not notification.count
+        ]
         assert len(unknown) == 1
         assert unknown[0].run_at is not None
 
@@ -166,7 +174,7 @@ class TestPostgres(OnPostgres):
 
     async def test_ends_are_told_with_the_commit_too(self, shop: Shop, url: str) -> None:
         sequence = await shop.app.start(shop.work.request(1), schedule=After(hours=1))
-        heard: list[News] = []
+        heard: list[Notification] = []
         other = PostgresNotifier(url)
         await other.open()
         await other.subscribe(heard.append)
@@ -206,7 +214,7 @@ def test_channels_have_names_that_postgresql_takes() -> None:
     assert max(len(name) for name in names) <= 63
 
 
-def test_news_travels_in_a_transaction_only_where_somebody_listens_to_it() -> None:
+def test_notifications_in_a_transaction_need_a_listener() -> None:
     notifier = PostgresNotifier("postgresql://db.example:5432/shop")
     assert notifier.within("PostgreSQL database 'shop' at pooler.example:6432")
     assert not notifier.within("PostgreSQL database 'other' at db.example:5432")

@@ -1,4 +1,4 @@
-"""Who wakes whom, with polls an hour apart: whatever happens here, happens because of news."""
+"""Who wakes whom, with polls an hour apart: only notifications make things happen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from headway import Headway, Job, WorkerSettings
 from headway.domain.job import ClaimedJob
 from headway.domain.orders import ClaimOrder
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
@@ -109,18 +109,18 @@ class Firm:
 
 
 class Lossy:
-    """Loses the first news of jobs that is published through a notifier."""
+    """Loses the first notification of jobs that is published through a notifier."""
 
     def __init__(self, notifier: Notifier) -> None:
         self.lost = 0
         self._publish = notifier.publish
         notifier.publish = self
 
-    async def __call__(self, news: Sequence[News]) -> None:
+    async def __call__(self, notifications: Sequence[Notification]) -> None:
         if not self.lost:
             self.lost = 1
-            news = [item for item in news if not isinstance(item, JobsScheduled)]
-        await self._publish(news)
+            notifications = [item for item in notifications if not isinstance(item, JobsScheduled)]
+        await self._publish(notifications)
 
 
 @all_that_hear

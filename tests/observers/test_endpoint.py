@@ -46,7 +46,7 @@ def test_who_never_ends_a_request_is_hung_up_on(
     capfd: pytest.CaptureFixture[str],
     sent: bytes,
 ) -> None:
-    monkeypatch.setattr(endpoint, "ASKED_WITHIN", 0.5)
+    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 0.5)
     ended = threading.Event()
     with socket.create_connection(address, timeout=60) as client:
         client.sendall(sent)

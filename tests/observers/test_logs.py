@@ -82,17 +82,17 @@ LINES: list[tuple[events.Event, int, str]] = [
     (
         events.LeaseLost(*JOB, "w", 1, "lease_expired"),
         logging.WARNING,
-        "x 1 no longer ours: lease expired",
+        "x 1 no longer held by this worker: lease expired",
     ),
     (
         events.TakenByAnotherWorker(*JOB, "w", 1, "taken_by_another_worker"),
         logging.WARNING,
-        "x 1 no longer ours: taken by another worker",
+        "x 1 no longer held by this worker: taken by another worker",
     ),
     (
         events.AlreadyCompleted(*JOB, "w", 1, "already_completed"),
         logging.WARNING,
-        "x 1 no longer ours: already completed",
+        "x 1 no longer held by this worker: already completed",
     ),
     (
         events.JobCompleted(*JOB, "w", 1, 0.5),

@@ -22,10 +22,10 @@ from headway.domain import events
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
 from headway.observers.counters import COUNTERS
-from headway.observers.formats import JobFields
+from headway.observers.log_formats import JobFields
 from headway.observers.otel import OtelObserver
-from headway.observers.rate_limit import Budget
-from headway.observers.trace_context import decode_carried
+from headway.observers.rate_limit import RateLimit
+from headway.observers.trace_context import decode_trace
 from tests.support.office import Office
 
 
@@ -143,7 +143,7 @@ async def test_a_producer_span_and_a_consumer_span_linked_to_it(
     assert link_kinds(process) == {"creator": span_id(start)}
     assert process.links[0].context.trace_id == trace_id(start)
     assert process.status.status_code is StatusCode.UNSET
-    carried = decode_carried((await traced.app.get(job)).trace)
+    carried = decode_trace((await traced.app.get(job)).trace)
     assert carried is not None
     assert carried.trace_id == f"{trace_id(start):032x}"
     (started,) = traced.seen(events.AttemptStarted)
@@ -254,7 +254,7 @@ def test_the_client_without_a_loop_traces_too(telemetry: Telemetry) -> None:
     tracer = telemetry.tracers.get_tracer("test")
     with office.app.sync as client, tracer.start_as_current_span("request") as request:
         job = client.start(office.write.request("dear"))
-        carried = decode_carried(client.get(job).trace)
+        carried = decode_trace(client.get(job).trace)
     (start,) = telemetry.named("start write")
     assert start.parent is not None
     assert start.parent.span_id == request.get_span_context().span_id
@@ -440,7 +440,7 @@ async def test_above_the_budget_all_is_counted_and_some_is_traced() -> None:
 
 
 def test_a_budget_without_bound() -> None:
-    budget = Budget(None)
+    budget = RateLimit(None)
     assert all(budget.take() for _ in range(10_000))
 
 

@@ -23,7 +23,7 @@ from headway.observers.prometheus import (
     QueueCollector,
     exposition,
 )
-from headway.observers.store_gauges import Surveyor
+from headway.observers.store_gauges import StoreGaugeReader
 from tests.support.office import Office
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -80,16 +80,16 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 ) -> None:
     app = Headway("memory://")
     asked: list[int] = []
-    look = store_gauges.look
+    look = store_gauges.read_gauges
 
     def counted(store: Any) -> Any:
         asked.append(1)
         return (yield from look(store))
 
-    monkeypatch.setattr(store_gauges, "look", counted)
+    monkeypatch.setattr(store_gauges, "read_gauges", counted)
     async with app:
-        surveyor = Surveyor(app.store)
-        found = [await asyncio.to_thread(surveyor.survey) for _ in range(20)]
+        reader = StoreGaugeReader(app.store)
+        found = [await asyncio.to_thread(reader.read) for _ in range(20)]
     assert len(asked) == 1
     assert len({id(each) for each in found}) == 1
 
@@ -97,7 +97,7 @@ async def test_the_store_is_not_asked_more_often_than_need_be(
 async def test_a_store_that_does_not_answer_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store_gauges, "PATIENCE", 0.1)
+    monkeypatch.setattr(store_gauges, "TIMEOUT", 0.1)
     answered = threading.Event()
     app = Headway("memory://")
     async with app:
@@ -110,9 +110,9 @@ async def test_a_store_that_does_not_answer_holds_nobody_up(
         monkeypatch.setattr(app.store, "run_sync", late)
         page = exposition(QueueCollector(app.store))
         assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 0
-        asking = [each for each in threading.enumerate() if each.name == "headway-survey"]
+        asking = [each for each in threading.enumerate() if each.name == "headway-store-gauges"]
         assert samples((await asyncio.to_thread(page))[1])["headway_store_up",] == 0
-        again = [each for each in threading.enumerate() if each.name == "headway-survey"]
+        again = [each for each in threading.enumerate() if each.name == "headway-store-gauges"]
         assert asking == again, "one question is enough"
         answered.set()
         asking[0].join(20)

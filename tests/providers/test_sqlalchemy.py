@@ -14,12 +14,12 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from headway import ConfigurationError, Headway, Job
 from headway.jobs.job_type import JobType
 from headway.notifiers.local import LocalNotifier
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 from tests.providers.connections import sqlalchemy_url, with_begin
 
 
 class Shop:
-    """An app whose news stays in this process: only the commit's event can tell of a job."""
+    """An app with notifications in this process only: only the commit's event tells of a job."""
 
     def __init__(self, url: str) -> None:
         self.app = Headway(url, notifier=LocalNotifier())
@@ -31,15 +31,15 @@ class Shop:
 
         self.pack: JobType[[int], int] = pack
 
-    def hear(self, news: News) -> None:
-        if isinstance(news, JobsScheduled):
-            self.heard.append(news)
+    def hear(self, notification: Notification) -> None:
+        if isinstance(notification, JobsScheduled):
+            self.heard.append(notification)
 
     async def told(self) -> int:
         """Of how many jobs, since it was asked for the last time."""
         for _ in range(5):
             await asyncio.sleep(0)
-        count = sum(news.count for news in self.heard)
+        count = sum(notification.count for notification in self.heard)
         self.heard.clear()
         return count
 
@@ -72,7 +72,9 @@ def engine(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-async def test_news_is_told_with_the_commit_of_the_session(shop: Shop, engine: Engine) -> None:
+async def test_notifications_come_with_the_commit_of_the_session(
+    shop: Shop, engine: Engine
+) -> None:
     with Session(engine) as session:
         shop.start(1, session)
         with session.begin_nested():

@@ -174,8 +174,8 @@ def worker_in_a_child() -> None:
     assert not [each for each in app.sync.counts() if each.state == "pending"]
 
 
-def news() -> None:
-    """What a child does is news to its parent."""
+def notifications() -> None:
+    """A child's commit notifies its parent."""
     from tests.runtime.preloaded_shop import app, greet
 
     async def start() -> None:

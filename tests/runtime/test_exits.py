@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from headway import Headway, JobState
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 from tests.support.stores import store_urls
 
 PATIENCE = 60.0
@@ -29,11 +29,11 @@ print(app.sync.start(greet.request("you")).id)
 store_url = store_urls("sqlite", "postgres", "mongodb")
 
 
-async def test_a_script_ends_quietly_and_its_news_is_sent(store_url: str) -> None:
+async def test_a_script_ends_quietly_and_its_notifications_are_sent(store_url: str) -> None:
     url = store_url
     if url.startswith("postgres"):
         url = url.replace("127.0.0.1", "localhost")  # a name is looked up in a thread
-    heard: asyncio.Queue[News] = asyncio.Queue()
+    heard: asyncio.Queue[Notification] = asyncio.Queue()
     async with Headway(url, migrate=True) as app:
         unsubscribe = await app.notifier.subscribe(heard.put_nowait)
         done = await asyncio.to_thread(

@@ -59,7 +59,7 @@ store_url = store_urls("sqlite", "postgres", "mongodb")
         "grandchildren",
         "worker_in_a_child",
         "worker_from_before",
-        "news",
+        "notifications",
     ],
 )
 def test_parent_and_children_each_have_their_own(

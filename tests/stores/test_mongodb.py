@@ -23,7 +23,7 @@ from headway.domain.queries import JobFilter
 from headway.domain.settlement import Complete, Fail, Retry
 from headway.errors import ConfigurationError, SchemaMissing, StoreUnreachable
 from headway.notifiers.mongodb import MongoNotifier
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.find import SCAN
 from headway.stores.mongodb.statistics import READ_WHOLE
@@ -242,7 +242,7 @@ async def test_a_start_in_the_callers_session_is_told_when_it_commits(
 
     listener = MongoNotifier(mongo_url)
     await listener.open()
-    heard: asyncio.Queue[News] = asyncio.Queue()
+    heard: asyncio.Queue[Notification] = asyncio.Queue()
     await listener.subscribe(heard.put_nowait)
     async with app, client.start_session() as session:
         with pytest.raises(LookupError):
@@ -253,9 +253,9 @@ async def test_a_start_in_the_callers_session_is_told_when_it_commits(
             await app.start(charge.request(2), tx=session)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(heard.get(), 0.3)
-        news = await asyncio.wait_for(heard.get(), 10)
-    assert isinstance(news, JobsScheduled)
-    assert (news.queue, news.type) == ("default", charge.name)
+        notification = await asyncio.wait_for(heard.get(), 10)
+    assert isinstance(notification, JobsScheduled)
+    assert (notification.queue, notification.type) == ("default", charge.name)
     assert heard.empty()
     await listener.close()
 

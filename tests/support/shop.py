@@ -13,7 +13,7 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
 from headway.jobs.ids import new_id
 from headway.notifiers.local import LocalNotifier
-from headway.ports.notifications import EVERYTHING, Interest, News
+from headway.ports.notifications import EVERYTHING, Interest, Notification
 from headway.ports.notifier import Disposer, Listener
 
 
@@ -23,11 +23,11 @@ class Receipt:
 
 
 class Ear(LocalNotifier):
-    """Remembers all news."""
+    """Remembers all notifications."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard: list[News] = []
+        self.heard: list[Notification] = []
         self.listening = asyncio.Event()
 
     async def subscribe(
@@ -37,9 +37,9 @@ class Ear(LocalNotifier):
         self.listening.set()
         return dispose
 
-    def publish_soon(self, news: Sequence[News]) -> None:
-        self.heard += news
-        super().publish_soon(news)
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
+        self.heard += notifications
+        super().publish_soon(notifications)
 
 
 class Shop:

@@ -295,7 +295,7 @@ def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hours_between_looks")
-async def test_news_wakes_an_idle_worker() -> None:
+async def test_a_notification_wakes_an_idle_worker() -> None:
     store = Counting()
     bench = Bench(store)
     await store.open()
@@ -312,7 +312,7 @@ async def test_news_wakes_an_idle_worker() -> None:
 
 
 class Talkative(LocalNotifier):
-    """Tells all news, whatever one is interested in."""
+    """Delivers all notifications, whatever the interest."""
 
     async def subscribe(
         self, listener: Listener, interest: Interest = EVERYTHING, **others: Any
@@ -323,12 +323,12 @@ class Talkative(LocalNotifier):
 @pytest.mark.usefixtures("hours_between_looks")
 @pytest.mark.parametrize("notifier", [LocalNotifier, Talkative])
 @pytest.mark.parametrize(
-    "news",
+    "notification",
     [JobsScheduled("elsewhere", "work", 1), JobsScheduled("default", "foreign", 1)],
     ids=["other queue", "other type"],
 )
-async def test_news_that_does_not_concern_the_worker_leaves_it_alone(
-    news: JobsScheduled, notifier: type[LocalNotifier]
+async def test_a_notification_for_others_leaves_the_worker_alone(
+    notification: JobsScheduled, notifier: type[LocalNotifier]
 ) -> None:
     store = Counting()
     bench = Bench(store)
@@ -340,12 +340,12 @@ async def test_news_that_does_not_concern_the_worker_leaves_it_alone(
 
     async with bench.working(poll_every=3600):
         claims = await _settle_down(store)
-        await bench.notifier.publish([news])
+        await bench.notifier.publish([notification])
         assert await _settle_down(store) == claims
 
 
 @pytest.mark.usefixtures("hours_between_looks")
-async def test_news_of_a_job_that_another_took_costs_one_look() -> None:
+async def test_a_notification_of_a_job_that_another_took_costs_one_look() -> None:
     store = Counting()
     bench = Bench(store)
     await store.open()

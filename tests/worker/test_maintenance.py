@@ -16,7 +16,7 @@ from headway.domain.settlement import Complete
 from headway.domain.views import AuditRecord
 from headway.jobs.ids import new_id
 from headway.notifiers.local import LocalNotifier
-from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
@@ -47,9 +47,9 @@ async def claim(bench: Bench, clock: ManualClock, type_: str = "work") -> list[s
 
 
 async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
-    clock, notifier, heard = ManualClock(), LocalNotifier(), list[News]()
+    clock, notifier, heard = ManualClock(), LocalNotifier(), list[Notification]()
     await notifier.subscribe(heard.append)
-    announcer = Announcer(bench.store, notifier, lambda _news, _seconds: None)
+    announcer = Announcer(bench.store, notifier, lambda _notifications, _seconds: None)
     absence = Absence(clock, 30.0, set())
     reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, absence, 1.0)
     living = await add(bench, clock)
@@ -78,7 +78,7 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
 
 async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
     clock = ManualClock()
-    announcer = Announcer(bench.store, None, lambda _news, _seconds: None)
+    announcer = Announcer(bench.store, None, lambda _notifications, _seconds: None)
     absence = Absence(clock, 30.0, set())
     reapers = [
         Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, absence, 1.0)

@@ -236,7 +236,7 @@ async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
         ) -> Disposer:
             self.tries += 1
             if self.tries < 3:
-                raise ConnectionError("no news today")
+                raise ConnectionError("no connection today")
             return await super().subscribe(listener, interest, **others)
 
     bench.notifier = Away()

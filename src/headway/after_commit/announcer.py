@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from headway.domain.job import NewJob
 from headway.domain.schedule import After, At
 from headway.domain.settlement import Freed
-from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Notifier
 from headway.ports.store import Store
 
@@ -16,19 +16,22 @@ from headway.ports.store import Store
 class Announcer:
     """Gathers what one commit gave rise to; `send` publishes it in one go."""
 
-    __slots__ = ("_ended", "_hear", "_news", "_notifier", "_scheduled", "_store")
+    __slots__ = ("_ended", "_hear", "_notifications", "_notifier", "_scheduled", "_store")
 
     def __init__(
-        self, store: Store, notifier: Notifier | None, hear: Callable[[News, float], bool | None]
+        self,
+        store: Store,
+        notifier: Notifier | None,
+        hear: Callable[[Notification, float], bool | None],
     ) -> None:
         self._store = store
         self._notifier = notifier
         self._hear = hear
-        """This worker's own ear: the news, and in how many seconds the job will be due. It answers
+        """Gets this worker's own notifications, and in how many seconds the job is due. It answers
         whether it was idle and looks at once; then one of the others can sleep on."""
         self._ended: list[str] = []
         self._scheduled: dict[tuple[str, str], tuple[int, datetime | None]] = {}
-        self._news: list[News] = []
+        self._notifications: list[Notification] = []
 
     def scheduled(self, queue: str, type_: str, run_at: datetime | None) -> None:
         """A job can be claimed now; `run_at` is where it lies in its queue, if that is known."""
@@ -67,21 +70,21 @@ class Announcer:
 
     def lost(self, job_id: str, reason: str, worker: str | None) -> None:
         """Whoever runs the job, this worker if it is known, must stop."""
-        self._news.append(OwnershipLost(job_id, reason, worker))
+        self._notifications.append(OwnershipLost(job_id, reason, worker))
 
     def send(self) -> None:
         for (queue, type_), (count, run_at) in self._scheduled.items():
             woken = self._hear(JobsScheduled(queue, type_, count, run_at), 0.0)
             left = count - 1 if woken else count
             if left:
-                self._news.append(JobsScheduled(queue, type_, left, run_at))
+                self._notifications.append(JobsScheduled(queue, type_, left, run_at))
         self._scheduled.clear()
         notifier = self._notifier
         if self._ended:
             if notifier is not None and notifier.wants(SequenceEnded):
-                self._news += map(SequenceEnded, self._ended)
+                self._notifications += map(SequenceEnded, self._ended)
             self._ended.clear()
-        if self._news:
-            news_to_send, self._news = self._news, []
+        if self._notifications:
+            to_send, self._notifications = self._notifications, []
             if notifier is not None:
-                notifier.publish_soon(news_to_send)
+                notifier.publish_soon(to_send)

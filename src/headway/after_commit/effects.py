@@ -25,7 +25,7 @@ from headway.domain.events import (
 )
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.settlement import Freed
-from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Notifier
 from headway.ports.store import Inserted, Store
 from headway.runtime.backoff import in_short
@@ -41,18 +41,18 @@ class Consequences:
         default_factory=dict[tuple[str, str], JobsScheduled]
     )
     """By queue and type, so that a thousand jobs wake workers once."""
-    others: list[News] = field(default_factory=list[News])
+    others: list[Notification] = field(default_factory=list[Notification])
     events: list[Event] = field(default_factory=list[Event])
 
     @property
-    def news(self) -> list[News]:
+    def notifications(self) -> list[Notification]:
         return [*self.scheduled.values(), *self.others]
 
     def schedule(self, queue: str, type: str, run_at: datetime | None, *, count: int = 1) -> None:
         """Jobs can be claimed from `run_at` on; None: from a moment that only the store knows."""
         known = self.scheduled.get((queue, type))
-        news = JobsScheduled(queue, type, count, run_at)
-        self.scheduled[queue, type] = news if known is None else known.joined(news)
+        notification = JobsScheduled(queue, type, count, run_at)
+        self.scheduled[queue, type] = notification if known is None else known.joined(notification)
 
     def create(self, jobs: Sequence[NewJob], stored: Sequence[Inserted], watched: bool) -> None:
         """Jobs were stored; `watched` says whether anyone wants to hear of each."""
@@ -107,8 +107,10 @@ class Consequences:
 
     def absorb(self, later: Consequences) -> None:
         """What a later step of the same transaction brought."""
-        for news in later.scheduled.values():
-            self.schedule(news.queue, news.type, news.run_at, count=news.count)
+        for notification in later.scheduled.values():
+            self.schedule(
+                notification.queue, notification.type, notification.run_at, count=notification.count
+            )
         self.others += later.others
         self.events += later.events
 
@@ -133,46 +135,48 @@ class Teller:
         return self._observers.active
 
     async def tell(self, consequences: Consequences) -> None:
-        news = self._tell_here(consequences)
-        if not news:
+        notifications = self._tell_here(consequences)
+        if not notifications:
             return
         try:
-            await self._notifier.publish(news)
+            await self._notifier.publish(notifications)
         except Exception as error:
             self._observers.observe(NotifierFailed(None, in_short(error)))
             if not self._troubled:
-                _log.exception("news cannot be published; workers find jobs by polling meanwhile")
+                _log.exception(
+                    "notifications cannot be published; workers find jobs by polling meanwhile"
+                )
             self._troubled = True
         else:
             self._troubled = False
 
     def tell_soon(self, consequences: Consequences) -> None:
         """From code that cannot await."""
-        news = self._tell_here(consequences)
-        if news:
-            self._notifier.publish_soon(news)
+        notifications = self._tell_here(consequences)
+        if notifications:
+            self._notifier.publish_soon(notifications)
 
     async def tell_with(self, tx: Any, consequences: Consequences) -> None:
         """When the caller's transaction commits, and not if it is rolled back: seen by us, or told
         by the transaction itself. Where neither can be, workers find the jobs by polling."""
         if self._sees_commit(tx, consequences):
             return
-        if self._publish_within is not None and (news := consequences.news):
-            await self._store.run_in(tx, self._publish_within, news)
+        if self._publish_within is not None and (notifications := consequences.notifications):
+            await self._store.run_in(tx, self._publish_within, notifications)
 
     def tell_with_sync(self, tx: Any, consequences: Consequences) -> None:
         """The same on a connection that blocks."""
         if self._sees_commit(tx, consequences):
             return
-        if self._publish_within is not None and (news := consequences.news):
-            self._store.run_in_sync(tx, self._publish_within, news)
+        if self._publish_within is not None and (notifications := consequences.notifications):
+            self._store.run_in_sync(tx, self._publish_within, notifications)
 
     def _sees_commit(self, tx: Any, consequences: Consequences) -> bool:
         return self._store.after_commit(tx, partial(self.tell_soon, consequences))
 
-    def _tell_here(self, consequences: Consequences) -> Sequence[News]:
+    def _tell_here(self, consequences: Consequences) -> Sequence[Notification]:
         for scheduled in consequences.scheduled.values():
             self._store.expect(scheduled.queue, scheduled.run_at)
         if consequences.events:
             self._observers.observe_all(consequences.events)
-        return consequences.news
+        return consequences.notifications

@@ -13,7 +13,7 @@ from headway.domain.events import Event
 from headway.domain.job import NewJob
 from headway.errors import ConfigurationError
 from headway.ports.observer import Observer
-from headway.ports.tracing import Starting, Tracing
+from headway.ports.tracer import StartTrace, Tracer
 
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""
@@ -28,7 +28,7 @@ _log = logging.getLogger("headway")
 class Observers:
     """A fan-out that is an observer itself. Safe to use from any thread."""
 
-    __slots__ = ("_listeners", "active", "errors", "present", "tracing")
+    __slots__ = ("_listeners", "active", "errors", "present", "tracer")
 
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self._listeners: tuple[_Listener, ...] = ()
@@ -36,7 +36,7 @@ class Observers:
         """Whether anyone listens at all."""
         self.active = False
         """Whether anyone wants to hear of every job: such events are not even made otherwise."""
-        self.tracing: Tracing | None = None
+        self.tracer: Tracer | None = None
         """Who is asked for spans."""
         self.errors = 0
         """How many times an observer raised."""
@@ -44,14 +44,14 @@ class Observers:
             self.add(observer)
 
     def add(self, observer: Observer) -> None:
-        tracing: Tracing | None = getattr(observer, "tracing", None)
-        if tracing is not None:
-            if self.tracing is not None:
+        tracer: Tracer | None = getattr(observer, "tracer", None)
+        if tracer is not None:
+            if self.tracer is not None:
                 raise ConfigurationError("two observers trace: give the app only one of them")
-            self.tracing = tracing
+            self.tracer = tracer
         self._listeners = (*self._listeners, _Listener(observer))
         self.present = True
-        wants_all = tracing is not None or bool(getattr(observer, "every_job", True))
+        wants_all = tracer is not None or bool(getattr(observer, "every_job", True))
         self.active = self.active or wants_all
 
     def find(self, kind: type[T]) -> T | None:
@@ -88,18 +88,18 @@ class Observers:
                 self.failed(listener.observer)
             self._charge(listener, perf_counter() - began - QUICK * len(events))
 
-    def start(self, jobs: Sequence[NewJob]) -> Starting | None:
+    def start(self, jobs: Sequence[NewJob]) -> StartTrace | None:
         """A span around storing these jobs, if anyone traces."""
-        tracing = self.tracing
-        if tracing is None:
+        tracer = self.tracer
+        if tracer is None:
             return None
         try:
-            return tracing.start(jobs)
+            return tracer.start(jobs)
         except Exception:
-            self.failed(tracing)
+            self.failed(tracer)
             return None
 
-    def end_start(self, starting: Starting | None, error: BaseException | None = None) -> None:
+    def end_start(self, starting: StartTrace | None, error: BaseException | None = None) -> None:
         if starting is not None:
             try:
                 starting.end(error)

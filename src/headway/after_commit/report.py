@@ -60,15 +60,15 @@ class Reporter:
         """In the handler's own context. Asked only while somebody wants to hear of every job."""
         claimed = execution.claimed
         observers = self._observers
-        tracing = observers.tracing
-        if tracing is not None:
+        tracer = observers.tracer
+        if tracer is not None:
             try:
-                trace = tracing.attempt(claimed, self._worker, execution.blocker_traces)
+                trace = tracer.attempt(claimed, self._worker, execution.blocker_traces)
                 if trace is not None:
                     execution.trace = trace
                     execution.trace_id = trace.trace_id
             except Exception:
-                observers.failed(tracing)
+                observers.failed(tracer)
         waited = self._since(execution, claimed.run_at, began)
         observers.observe(
             AttemptStarted(

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from headway.observers.formats import JobFields, JsonFormatter, LineFormatter
+from headway.observers.log_formats import JobFields, JsonFormatter, LineFormatter
 
 FORMAT = "HEADWAY_LOG_FORMAT"
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": LineFormatter, "json": JsonFormatter}

@@ -1,6 +1,6 @@
 """Waiting for the result of a sequence.
 
-The async client subscribes to news, reads the state, then waits for news or the next poll. The sync
+The async client subscribes to notifications, reads the state, then waits for notifications or the next poll. The sync
 client only polls.
 """
 
@@ -22,13 +22,13 @@ from headway.errors import (
     ResultFailed,
     ResultTimeout,
 )
-from headway.ports.notifications import Interest, News
-from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Notifier
+from headway.ports.notifications import Interest, Notification
+from headway.ports.notifier import Disposer, Listener, Notifier, NotifierStatus, StatusListener
 from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 
 POLL_EVERY = 0.1
-"""Seconds between polls while no news can be heard."""
+"""Seconds between polls while no notifications can be received."""
 LESS_OFTEN = 2.0
 """How many times longer than a worker a waiting client pauses: there may be many clients."""
 
@@ -53,12 +53,12 @@ async def wait_for_result(
     ended = asyncio.Event()
     pauses = _Pauses(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
 
-    def listen(_: News) -> None:
+    def listen(_: Notification) -> None:
         ended.set()
 
-    def attend(hearing: Hearing) -> None:
-        pauses.told = hearing.flows
-        ended.set()  # news may have been missed
+    def attend(status: NotifierStatus) -> None:
+        pauses.told = status.connected
+        ended.set()  # notifications may have been missed
 
     dispose = await _subscribe(notifier, sequence_id, listen, attend)
     try:
@@ -91,7 +91,7 @@ def wait_for_result_sync(
     timeout: float | None,
     poll_every: float,
 ) -> Any:
-    """The same for callers without an event loop, who hear no news."""
+    """The same for callers without an event loop, who get no notifications."""
     _check_timeout(timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = min(0.01, poll_every)
@@ -110,7 +110,7 @@ def wait_for_result_sync(
 
 
 class _Pauses:
-    """Seconds between polls: longer and longer while news can be heard."""
+    """Seconds between polls: longer and longer while notifications can be received."""
 
     def __init__(self, poll_every: float, longer: float) -> None:
         self.told = False
@@ -125,13 +125,13 @@ class _Pauses:
 
 
 async def _subscribe(
-    notifier: Notifier, sequence_id: str, listen: Listener, attend: Attendant
+    notifier: Notifier, sequence_id: str, listen: Listener, attend: StatusListener
 ) -> Disposer | None:
     interest = Interest(sequences=frozenset((sequence_id,)))
     try:
-        return await notifier.subscribe(listen, interest, hearing=attend)
+        return await notifier.subscribe(listen, interest, on_status=attend)
     except Exception:
-        _log.warning("cannot subscribe to news; waiting for the result by polling", exc_info=True)
+        _log.warning("no notifications can be received; polling instead", exc_info=True)
         return None
 
 

@@ -1,7 +1,7 @@
-"""Headway in a Django project: jobs in Django's own database, started on Django's own connections.
+"""Headway in a Django project: jobs in Django's database, started on Django's connections.
 
-Put "headway.django" into INSTALLED_APPS. `from headway.django import app` is the project's app, on
-the database that settings.HEADWAY names, or the default one.
+Add "headway.django" to INSTALLED_APPS. `from headway.django import app` is the project's app, on
+the database named in settings.HEADWAY, or the default one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from headway.django.project import DjangoHeadway
 
     app: DjangoHeadway
-    """The project's app. Its `jobs` modules are imported when Django is set up."""
+    """The project's app. Django imports the `jobs` modules of installed apps at setup."""
 
 __all__ = ["app"]
 
 
 def __getattr__(name: str) -> Any:
-    # Made when first asked for: this package is imported before Django's settings can be read.
+    # Made at first use: Django imports this package before its settings can be read.
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from headway.django.project import project_app  # noqa: PLC0415 - reads the settings

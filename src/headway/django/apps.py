@@ -1,4 +1,4 @@
-"""What Django does when it is set up: it imports the `jobs` module of every installed app."""
+"""At setup, Django imports the `jobs` module of every installed app."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
-from headway.django.tasks_framework import is_used
+from headway.django.task_settings import is_used
 
 
 class HeadwayConfig(AppConfig):

@@ -1,5 +1,4 @@
-"""A store that runs everything on the connection that Django has in the current thread: in its
-transaction if one is open, else in one of its own."""
+"""A store on Django's connection of the current thread: in its open transaction, or a new one."""
 
 from __future__ import annotations
 
@@ -21,16 +20,16 @@ else:
     _Base = object
 
 
-class Joined(_Base):
+class DjangoConnectionStore(_Base):
     """Mixed into a SQL store, which then needs no connections of its own."""
 
     using: str
 
     async def open(self) -> None:
-        """There is nothing to open."""
+        """Nothing to open."""
 
     async def close(self) -> None:
-        """Nor to close."""
+        """Nothing to close."""
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -1,4 +1,4 @@
-"""Where Django's settings say that the database is; looked up late, for tests move it."""
+"""The database of Django's settings; read at each use, because tests change it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked_path(name: str, using: str) -> str:
 
 
 def postgres_dsn(using: str) -> str:
-    """What libpq understands of Django's settings."""
+    """The settings that libpq knows, as a DSN."""
     from psycopg.conninfo import make_conninfo  # noqa: PLC0415 - only where it is PostgreSQL
     from psycopg.pq import Conninfo  # noqa: PLC0415 - the same
 

@@ -1,20 +1,20 @@
-"""Django's database where it is PostgreSQL."""
+"""Stores and notifier for a Django database on PostgreSQL."""
 
 from __future__ import annotations
 
-from headway.django.connection_store import Joined
+from headway.django.connection_store import DjangoConnectionStore
 from headway.django.database import postgres_dsn
 from headway.drivers.postgres_connection import describe
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.postgres import PostgresNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.postgres import PostgresStore
 
 
-class WorkerStore(PostgresStore):
-    """With connections of its own; where to is looked up when they are made."""
+class DjangoPostgresWorkerStore(PostgresStore):
+    """On connections of its own; reads Django's settings before it opens them."""
 
-    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+    def __init__(self, using: str, *, schema: str) -> None:
         super().__init__(postgres_dsn(using), schema=schema)
         self.using = using
 
@@ -33,22 +33,22 @@ class WorkerStore(PostgresStore):
     def _locate(self) -> None:
         self._dsn = postgres_dsn(self.using)
         self.name = describe(self._dsn)
-        self._lanes.clear()  # what is known of another database's jobs does not go for these
+        self._lanes.clear()  # claim bounds of another database do not apply
 
 
-class ClientStore(Joined, PostgresStore):
+class DjangoPostgresClientStore(DjangoConnectionStore, PostgresStore):
     """On Django's connections."""
 
-    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+    def __init__(self, using: str, *, schema: str) -> None:
         PostgresStore.__init__(self, postgres_dsn(using), schema=schema)
         self.using = using
 
 
-class WorkerNotifier(PostgresNotifier):
+class DjangoPostgresNotifier(PostgresNotifier):
     def __init__(self, using: str, *, schema: str) -> None:
         super().__init__(postgres_dsn(using), schema=schema)
         self._using = using
 
-    async def connect(self, ears: Ears) -> Link:
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
         self._dsn = postgres_dsn(self._using)
-        return await super().connect(ears)
+        return await super().connect(callbacks)

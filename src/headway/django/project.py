@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,13 +20,13 @@ from headway.client.completion import SyncCompletion
 from headway.client.sync_headway import SyncHeadway
 from headway.client.targets import AnyType, Target
 from headway.django.database import vendor
-from headway.django.tasks_framework import queue_names
+from headway.django.task_settings import queue_names
 from headway.domain.request import SequenceReference
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler, Mode
 from headway.notifiers.none import NoNotifier
 from headway.notifiers.urls import notifier_from_url
-from headway.ports.notifications import News
+from headway.ports.notifications import Notification
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
 from headway.runtime.shared_resource import SharedResource
@@ -42,7 +41,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def project_app() -> DjangoHeadway:
-    """The app that settings.HEADWAY describes. Sets Django up if nobody has begun to."""
+    """The app that settings.HEADWAY describes. Sets Django up if that has not begun."""
     if not apps.ready and not getattr(apps, "loading", True):
         django.setup()
     return described_app()
@@ -68,8 +67,8 @@ def described_app() -> DjangoHeadway:
 class DjangoHeadway(Headway):
     """Jobs in one of Django's databases.
 
-    `app.sync` works on Django's own connection: in the transaction that is open on it, if one is.
-    Workers have connections of their own, and treat Django's as it does itself around a request.
+    `app.sync` uses Django's connection, and its open transaction, if any. Workers have connections
+    of their own, and close old connections of Django around each job, as it does around requests.
     """
 
     def __init__(
@@ -84,13 +83,10 @@ class DjangoHeadway(Headway):
         self.schema = schema
         self.prefix = prefix
         self._named_notifier = notifier
-        home = importlib.import_module(
-            f"headway.django.{'postgres' if vendor(using) == 'postgresql' else 'sqlite'}"
-        )
-        self._client_store: Store = home.ClientStore(using, schema=schema, prefix=prefix)
-        own: Notifier = home.WorkerNotifier(using, schema=schema)
+        worker_store, client_store, own = _adapters(using, schema, prefix)
+        self._client_store = client_store
         super().__init__(
-            home.WorkerStore(using, schema=schema, prefix=prefix),
+            worker_store,
             notifier=notifier_from_url(notifier, schema=schema) if notifier else own,
             migrate=False,
             schema=schema,
@@ -112,12 +108,31 @@ class DjangoHeadway(Headway):
         elif self._named_notifier:
             notifier = notifier_from_url(self._named_notifier, schema=self.schema)
         else:
-            notifier = _OnConnection(self._client_store, self._own_notifier)
+            notifier = _ConnectionNotifier(self._client_store, self._own_notifier)
         return DjangoClient(self, self._client_store, notifier)
 
 
+def _adapters(using: str, schema: str, prefix: str) -> tuple[Store, Store, Notifier]:
+    """The stores of workers and of clients, and the notifier, for Django's database."""
+    if vendor(using) == "postgresql":
+        from headway.django import postgres  # noqa: PLC0415 - needs psycopg
+
+        return (
+            postgres.DjangoPostgresWorkerStore(using, schema=schema),
+            postgres.DjangoPostgresClientStore(using, schema=schema),
+            postgres.DjangoPostgresNotifier(using, schema=schema),
+        )
+    from headway.django import sqlite  # noqa: PLC0415 - only where it is SQLite
+
+    return (
+        sqlite.DjangoSqliteWorkerStore(using, prefix=prefix),
+        sqlite.DjangoSqliteClientStore(using, prefix=prefix),
+        sqlite.DjangoSqliteNotifier(using),
+    )
+
+
 class DjangoClient(SyncHeadway):
-    """The verbs without `await`, on Django's connection."""
+    """The sync client, on Django's connection."""
 
     def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
         super().__init__(
@@ -129,7 +144,7 @@ class DjangoClient(SyncHeadway):
             clock=app.clock,
         )
         self._using = app.using
-        self._needs_loop = not isinstance(notifier, _OnConnection)
+        self._needs_loop = not isinstance(notifier, _ConnectionNotifier)
 
     def open(self) -> None:
         if self._needs_loop:
@@ -155,24 +170,26 @@ class DjangoClient(SyncHeadway):
         return connection if connection.in_atomic_block else None
 
 
-class _OnConnection(NoNotifier):
-    """Publishes on Django's connection what the notifier that workers listen to can be told in a
-    statement; where it cannot be, on SQLite, workers look at the file."""
+class _ConnectionNotifier(NoNotifier):
+    """Publishes on Django's connection, in a statement, if the workers' notifier can do so. On
+    SQLite it cannot: there workers watch the file."""
 
-    def __init__(self, store: Store, listened_to: Notifier) -> None:
+    def __init__(self, store: Store, notifier: Notifier) -> None:
         self._store = store
-        self._publish = listened_to.within(store.name)
+        self._publish = notifier.within(store.name)
 
-    def publish_soon(self, news: Sequence[News]) -> None:
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
         if self._publish is not None:
             try:
-                self._store.run_sync(self._publish, news)
+                self._store.run_sync(self._publish, notifications)
             except Exception:
-                _log.exception("news cannot be published; workers find jobs by polling meanwhile")
+                _log.exception(
+                    "notifications cannot be published; workers find jobs by polling meanwhile"
+                )
 
 
 def _with_fresh_connections(handler: Handler) -> Handler:
-    """Close what is broken or too old before and after, as Django does around a request."""
+    """Close broken and old connections of Django before and after each job, as around requests."""
     function = handler.function
     if handler.mode is Mode.THREAD:
 

@@ -1,4 +1,4 @@
-"""Headway's own migrations as operations of Django's, one for each step."""
+"""Headway's migrations as operations of Django migrations, one per step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headway.stores.sql.files import Migration, load_migrations
 
 
 class ApplyStep(Operation):
-    """One step of the store's schema, unless `headway migrate` has applied it already. It changes
-    only the database that holds the jobs, and none of Django's models."""
+    """Apply one step of the store's schema, unless `headway migrate` has done so. Only on the
+    database of the jobs; Django's models are not changed."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -33,7 +33,7 @@ class ApplyStep(Operation):
             if step.version == self.version:
                 _run(schema_editor, tables.before)
                 if schema_editor.collect_sql or not _is_applied(connection, tables, step):
-                    _run(schema_editor, [*tables.split(step.sql), tables.note(step)])
+                    _run(schema_editor, [*tables.split(step.sql), tables.record(step)])
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -47,7 +47,7 @@ class ApplyStep(Operation):
 
 
 @dataclass(frozen=True)
-class _Postgres:
+class _PostgresTables:
     schema: str
 
     @property
@@ -67,7 +67,7 @@ class _Postgres:
     def split(self, script: str) -> list[str]:
         return [script]
 
-    def note(self, step: Migration) -> str:
+    def record(self, step: Migration) -> str:
         return (
             f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
         )
@@ -82,7 +82,7 @@ class _Postgres:
 
 
 @dataclass(frozen=True)
-class _Sqlite:
+class _SqliteTables:
     prefix: str
 
     @property
@@ -95,16 +95,16 @@ class _Sqlite:
 
     @property
     def before(self) -> list[str]:
-        from headway.stores.sqlite.store import prelude, split  # noqa: PLC0415 - where it is SQLite
+        from headway.stores.sqlite.store import prelude, split  # noqa: PLC0415 - only for SQLite
 
         return split(prelude(self.prefix))
 
     def split(self, script: str) -> list[str]:
-        from headway.stores.sqlite.store import split  # noqa: PLC0415 - where it is SQLite
+        from headway.stores.sqlite.store import split  # noqa: PLC0415 - only for SQLite
 
         return split(script)
 
-    def note(self, step: Migration) -> str:
+    def record(self, step: Migration) -> str:
         return (
             f"insert into {self.migration} (version, name, applied_at) "
             f"values ({step.version}, '{step.name}', strftime('%s', 'now') * 1000000)"
@@ -119,8 +119,8 @@ class _Sqlite:
         return names
 
 
-def emptying(connection: Any) -> list[str]:
-    """Statements that remove all jobs, and all else that Headway keeps of them."""
+def delete_statements(connection: Any) -> list[str]:
+    """Statements that delete all rows of Headway's tables, but not its migrations."""
     tables = _tables(connection.vendor)
     ours = _created(tables.steps)
     return [f"delete from {name}" for name in tables.existing(connection) if name in ours]
@@ -130,11 +130,11 @@ def _created(steps: Sequence[Migration]) -> set[str]:
     return {name for step in steps for name in re.findall(r"create table (\S+) \(", step.sql)}
 
 
-def _tables(vendor: str) -> _Postgres | _Sqlite:
-    return _Postgres(app.schema) if vendor == "postgresql" else _Sqlite(app.prefix)
+def _tables(vendor: str) -> _PostgresTables | _SqliteTables:
+    return _PostgresTables(app.schema) if vendor == "postgresql" else _SqliteTables(app.prefix)
 
 
-def _is_applied(connection: Any, tables: _Postgres | _Sqlite, step: Migration) -> bool:
+def _is_applied(connection: Any, tables: _PostgresTables | _SqliteTables, step: Migration) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"select 1 from {tables.migration} where version = {step.version}")
         return cursor.fetchone() is not None

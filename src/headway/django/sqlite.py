@@ -1,19 +1,19 @@
-"""Django's database where it is an SQLite file."""
+"""Stores and notifier for a Django database in an SQLite file."""
 
 from __future__ import annotations
 
-from headway.django.connection_store import Joined
+from headway.django.connection_store import DjangoConnectionStore
 from headway.django.database import sqlite_path
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.store import MigrationStatus
 from headway.stores.sqlite import SqliteStore
 
 
-class WorkerStore(SqliteStore):
-    """With connections of its own; which file it is is looked up when they are made."""
+class DjangoSqliteWorkerStore(SqliteStore):
+    """On connections of its own; reads Django's settings before it opens them."""
 
-    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+    def __init__(self, using: str, *, prefix: str) -> None:
         super().__init__(f"of Django's database {using!r}", prefix=prefix)
         self.using = using
 
@@ -34,19 +34,19 @@ class WorkerStore(SqliteStore):
         self.name = f"SQLite file {self._path}"
 
 
-class ClientStore(Joined, SqliteStore):
+class DjangoSqliteClientStore(DjangoConnectionStore, SqliteStore):
     """On Django's connections."""
 
-    def __init__(self, using: str, *, schema: str, prefix: str) -> None:
+    def __init__(self, using: str, *, prefix: str) -> None:
         SqliteStore.__init__(self, f"of Django's database {using!r}", prefix=prefix)
         self.using = using
 
 
-class WorkerNotifier(SqliteNotifier):
-    def __init__(self, using: str, *, schema: str) -> None:
+class DjangoSqliteNotifier(SqliteNotifier):
+    def __init__(self, using: str) -> None:
         super().__init__(f"of Django's database {using!r}")
         self._using = using
 
-    async def connect(self, ears: Ears) -> Link:
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
         self._path = sqlite_path(self._using)
-        return await super().connect(ears)
+        return await super().connect(callbacks)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from headway.django import app
-from headway.django.tasks_framework import framework, named_by_tasks
+from headway.django.task_settings import framework_module, named_by_tasks
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.schedule import At
 from headway.errors import Failure, HeadwayError, InvalidRequest
@@ -24,7 +24,7 @@ from headway.worker.tracebacks import describe
 if TYPE_CHECKING:
 
     class BaseTaskBackend:
-        """What is used of the framework's, whichever of the two it is."""
+        """The used part of the framework's class, in Django 6 and in django-tasks."""
 
         alias: str
         options: dict[str, Any]
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         def validate_task(self, task: Any) -> None: ...
 
 else:
-    BaseTaskBackend = framework("backends.base").BaseTaskBackend
+    BaseTaskBackend = framework_module("backends.base").BaseTaskBackend
 
-_base: Any = framework("base")
-_signals: Any = framework("signals")
-_exceptions: Any = framework("exceptions")
+_base: Any = framework_module("base")
+_signals: Any = framework_module("signals")
+_exceptions: Any = framework_module("exceptions")
 
 _STATUS = {
     JobState.BLOCKED: "READY",
@@ -48,7 +48,7 @@ _STATUS = {
 }
 
 
-class _Input(msgspec.Struct, omit_defaults=True):
+class _TaskCall(msgspec.Struct, omit_defaults=True):
     task: str
     args: list[Any]
     kwargs: dict[str, Any]
@@ -57,8 +57,8 @@ class _Input(msgspec.Struct, omit_defaults=True):
 
 
 @app.job(name="django.task")
-def run_task(job: Job, given: _Input) -> Any:
-    """Run one of Django's tasks, in a thread."""
+def run_task(job: Job, given: _TaskCall) -> Any:
+    """Run a Django task, in a thread."""
     result = _result(app.sync.get(job.id), given)
     sender: Any = result.task.get_backend().__class__
     _signals.task_started.send(sender=sender, task_result=result)
@@ -77,9 +77,9 @@ def run_task(job: Job, given: _Input) -> Any:
 
 
 class HeadwayBackend(BaseTaskBackend):
-    """Tasks are enqueued on Django's connection: in the transaction that is open on it.
+    """Enqueues tasks on Django's connection, in its open transaction.
 
-    OPTIONS are those of a request that go for all tasks: `max_attempts`, `max_losses`, `timeout`.
+    OPTIONS are job options for all tasks: `max_attempts`, `max_losses`, `timeout`.
     """
 
     supports_defer = True
@@ -96,7 +96,7 @@ class HeadwayBackend(BaseTaskBackend):
         options = {**self.options, "queue": task.queue_name, "priority": task.priority}
         if task.run_after is not None:
             options["schedule"] = At(_aware(task.run_after))
-        given = _Input(
+        given = _TaskCall(
             task.module_path,
             _base.normalize_json(list(args)),
             _base.normalize_json(dict(kwargs)),
@@ -122,8 +122,8 @@ class HeadwayBackend(BaseTaskBackend):
         return _result(job, given)
 
 
-def _result(job: JobRecord, given: _Input, task: Any = None) -> Any:
-    """What the framework calls a result: all that is known of a task."""
+def _result(job: JobRecord, given: _TaskCall, task: Any = None) -> Any:
+    """The framework's TaskResult: everything known of a task."""
     if task is None:
         task = import_string(given.task).using(
             priority=job.priority,
@@ -160,7 +160,7 @@ def _result(job: JobRecord, given: _Input, task: Any = None) -> Any:
 
 
 def _set(result: Any, **values: Any) -> None:
-    """Results are frozen for those who read them."""
+    """Results are frozen dataclasses."""
     if "status" in values:
         values["status"] = _base.TaskResultStatus[values["status"]]
     for name, value in values.items():

@@ -1,6 +1,6 @@
-"""What happens, as an observer hears of it: one frozen value per lifecycle step, after its commit.
+"""Lifecycle events, as observers get them: one frozen value per step, after its commit.
 
-Names are in the past tense. No event holds a payload.
+Names are in the past tense. No event holds a payload. The order of events by kind of job:
 
     plain        SequenceCreated, JobCreated, AttemptStarted, AttemptCompleted, JobCompleted,
                  SequenceCompleted
@@ -33,7 +33,7 @@ class WorkerStopped(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorkerTroubled(msgspec.Struct, frozen=True, gc=False):
-    """Something the worker does went wrong and is tried again; told once, when it begins."""
+    """A part of the worker failed and tries again; one event per outage, at its beginning."""
 
     worker: str
     part: str
@@ -41,30 +41,30 @@ class WorkerTroubled(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorkerRecovered(msgspec.Struct, frozen=True, gc=False):
-    """What was in trouble works again."""
+    """The part that had failed works again."""
 
     worker: str
     part: str
 
 
 class StoreFailed(msgspec.Struct, frozen=True, gc=False):
-    """The store did not do what it was asked; told each time."""
+    """A call of the store failed; one event per call."""
 
     worker: str | None
-    """None: a client asked."""
+    """None: a client called."""
     part: str
     error: str
 
 
 class NotifierFailed(msgspec.Struct, frozen=True, gc=False):
-    """News could not be heard or published; told each time."""
+    """Notifications could not be received or published; one event per failure."""
 
     worker: str | None
     error: str
 
 
 class LoopBlocked(msgspec.Struct, frozen=True, gc=False):
-    """The worker's event loop has not turned for a while: some handler does not let go of it."""
+    """A handler has blocked the worker's event loop for some time."""
 
     worker: str
     seconds: float
@@ -76,11 +76,11 @@ class LoopBlocked(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoopResumed(msgspec.Struct, frozen=True, gc=False):
-    """The event loop turns again."""
+    """The event loop runs again."""
 
     worker: str
     seconds: float
-    """For which it was blocked."""
+    """Duration of the blockage."""
     where: str
     type: str | None
 
@@ -95,7 +95,7 @@ class SequenceCompleted(msgspec.Struct, frozen=True, gc=False):
     sequence_id: str
     type: str
     queue: str
-    """Of its last job."""
+    """The queue of its last job."""
     seconds: float | None
     """Since it was created, by the store's clock; None where that is not known."""
 
@@ -121,7 +121,7 @@ class JobCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobBlocked(msgspec.Struct, frozen=True, gc=False):
-    """It was stored and waits for sequences."""
+    """The job was stored and waits for sequences."""
 
     job_id: str
     type: str
@@ -131,7 +131,7 @@ class JobBlocked(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobUnblocked(msgspec.Struct, frozen=True, gc=False):
-    """The last sequence that it waited for is complete."""
+    """The last sequence that the job waited for is complete."""
 
     job_id: str
     type: str
@@ -146,7 +146,7 @@ class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
     worker: str
     version: int
     attempt: int
-    """1 for the first execution; lost ones are not counted."""
+    """1 for the first attempt; lost attempts are not counted."""
     trace_id: str | None
     waited: float
     """Seconds between being due and being started."""
@@ -162,7 +162,7 @@ class AttemptCompleted(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     trace_id: str | None
     seconds: float
-    """That the handler ran."""
+    """Run time of the handler."""
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
@@ -177,7 +177,7 @@ class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     seconds: float
     failure: Failure
     retry_in: float | None
-    """None: it is not tried again."""
+    """None: the job is not tried again."""
 
 
 class LeaseRenewed(msgspec.Struct, frozen=True, gc=False):
@@ -190,7 +190,7 @@ class LeaseRenewed(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeaseLost(msgspec.Struct, frozen=True, gc=False):
-    """This worker no longer holds a job it was running; what it did is not recorded."""
+    """This worker no longer holds a job that it was running; its result is discarded."""
 
     job_id: str
     type: str
@@ -202,11 +202,11 @@ class LeaseLost(msgspec.Struct, frozen=True, gc=False):
 
 
 class TakenByAnotherWorker(LeaseLost, frozen=True, gc=False):
-    """Its lease ran out, and another worker holds the job by now."""
+    """The lease expired, and another worker holds the job now."""
 
 
 class AlreadyCompleted(LeaseLost, frozen=True, gc=False):
-    """Somebody completed the job meanwhile."""
+    """The job was completed elsewhere meanwhile."""
 
 
 class JobCompleted(msgspec.Struct, frozen=True, gc=False):
@@ -222,7 +222,7 @@ class JobCompleted(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobDeadLettered(msgspec.Struct, frozen=True, gc=False):
-    """It failed, or was lost, for good."""
+    """The job failed, or was lost, for good."""
 
     job_id: str
     type: str
@@ -232,22 +232,22 @@ class JobDeadLettered(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobReaped(msgspec.Struct, frozen=True, gc=False):
-    """A lease ran out; `dead` if the job was dead-lettered for it, not `charged` if the store was
-    away, so that its holder could not renew it."""
+    """A lease expired. `dead`: the job was dead-lettered for it. Not `charged`: the store was away,
+    so that the worker could not renew the lease."""
 
     job_id: str
     type: str
     queue: str
     sequence_id: str
     worker: str | None
-    """Who held it."""
+    """The worker that held the lease."""
     version: int
     dead: bool
     charged: bool = True
 
 
 class JobRescheduled(msgspec.Struct, frozen=True, gc=False):
-    """It asked to run again later; or, without a worker, somebody made it due now."""
+    """The handler rescheduled the job; or, without a worker, an operator made it due now."""
 
     job_id: str
     type: str
@@ -257,7 +257,7 @@ class JobRescheduled(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobReleased(msgspec.Struct, frozen=True, gc=False):
-    """Given back unfinished; nothing is charged."""
+    """The worker gave the job back unfinished; no attempt or loss is charged."""
 
     job_id: str
     type: str
@@ -292,7 +292,7 @@ class JobsPruned(msgspec.Struct, frozen=True, gc=False):
 
 
 class TypesUnattended(msgspec.Struct, frozen=True, gc=False):
-    """Jobs of these types wait, and no living worker implements them."""
+    """Jobs of these types wait, and no living worker has handlers for them."""
 
     types: tuple[str, ...]
 

@@ -62,6 +62,11 @@ def fingerprint(job_type: str, failure: Failure) -> str:
     return blake2s(text.encode("utf-8", "replace"), digest_size=FINGERPRINT // 2).hexdigest()
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type: databases quote rows in the others."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def storable(text: str, limit: int) -> str:
     """The text without what a database refuses, cut in the middle if it is too long."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")

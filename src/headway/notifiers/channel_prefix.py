@@ -1,4 +1,4 @@
-"""The prefix of channels and subjects, which keeps apps on one server apart."""
+"""The prefix of Redis channels and NATS subjects: it separates apps on one server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headway.errors import ConfigurationError
 
 
 def split_prefix(url: str, known: Iterable[str] = ()) -> tuple[str, str]:
-    """A URL without its `prefix`, and that, or the usual one. Refuses other parameters that are
-    not known."""
+    """The URL without its parameter `prefix`, and the prefix (default: headway). Refuses unknown
+    parameters."""
     parts = urlsplit(url)
     check_parameters(f"a {parts.scheme} URL", parts.query, ("prefix", *known))
     query = parse_qs(parts.query)

@@ -1,22 +1,21 @@
-"""News within one process: between its threads and event loops, without a server."""
+"""Notifications within one process: between its threads and event loops, without a server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from headway.errors import NotifierClosed
-from headway.notifiers.subscribers import Hub, Subscriber
-from headway.ports.notifications import EVERYTHING, Interest, News, SequenceEnded
-from headway.ports.notifier import Attendant, Disposer, Hearing, Listener, Reach
+from headway.notifiers.subscribers import Subscriber, Subscribers
+from headway.ports.notifications import EVERYTHING, Interest, Notification, SequenceEnded
+from headway.ports.notifier import Disposer, Listener, NotifierStatus, Reach, StatusListener
 from headway.ports.statement import Operation
 from headway.runtime.forks import Forkable
 
 
 class LocalNotifier(Forkable):
-    """Hands news to the subscribers of this process, each on its own loop.
+    """Delivers notifications to the subscribers of this process, each on its own loop.
 
-    Safe to use from any thread, and without opening it. What other processes do is not heard:
-    those who wait poll.
+    Thread-safe, and usable without opening it. Commits of other processes are found by polling.
     """
 
     reach = Reach.PROCESS
@@ -27,21 +26,21 @@ class LocalNotifier(Forkable):
         self.watch_forks()
 
     def in_child(self) -> None:
-        self._hub = Hub()
+        self._subscribers = Subscribers()
 
     async def open(self) -> None:
         self._closed = False
 
     async def close(self) -> None:
         self._closed = True
-        self._hub.clear()
+        self._subscribers.clear()
 
-    async def publish(self, news: Sequence[News]) -> None:
+    async def publish(self, notifications: Sequence[Notification]) -> None:
         self._check_open()
-        self.publish_soon(news)
+        self.publish_soon(notifications)
 
-    def publish_soon(self, news: Sequence[News]) -> None:
-        self._hub.tell(news)
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
+        self._subscribers.deliver(notifications)
 
     async def subscribe(
         self,
@@ -49,22 +48,22 @@ class LocalNotifier(Forkable):
         interest: Interest = EVERYTHING,
         *,
         idle: Callable[[], bool] = lambda: True,
-        hearing: Attendant = lambda _: None,
+        on_status: StatusListener = lambda _: None,
     ) -> Disposer:
         self._check_open()
-        subscriber = Subscriber(listener, interest, idle, hearing)
-        self._hub.add(subscriber)
-        hearing(Hearing(flows=True))
+        subscriber = Subscriber(listener, interest, idle, on_status)
+        self._subscribers.add(subscriber)
+        on_status(NotifierStatus(connected=True))
 
         async def unsubscribe() -> None:
-            self._hub.remove(subscriber)
+            self._subscribers.remove(subscriber)
 
         return unsubscribe
 
-    def wants(self, kind: type[News]) -> bool:
-        return kind is not SequenceEnded or self._hub.awaits_sequences
+    def wants(self, kind: type[Notification]) -> bool:
+        return kind is not SequenceEnded or self._subscribers.awaits_sequences
 
-    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
+    def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
         return None
 
     def _check_open(self) -> None:

@@ -1,8 +1,8 @@
-"""News through a change stream on a small collection of its own.
+"""Notifications through a change stream on a small collection of its own.
 
-A change stream on the jobs themselves would need no further writes, but every worker would have the
-server go through every change of every job; here it only goes through what is news, and that has
-been put together before. News that is written in somebody's transaction is heard when it commits.
+A change stream on the jobs would need no extra writes, but then the server would read every change
+of every job once per worker; here it reads merged notifications only. A notification written in a
+caller's transaction is delivered with the commit.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from headway.domain.validation import check_identifier
 from headway.drivers.mongodb import Command, Document, describe
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message, pack
-from headway.notifiers.remote import LinkedNotifier
-from headway.ports.notifications import News, Topic
+from headway.notifiers.remote import RemoteNotifier
+from headway.ports.notifications import Notification, Topic
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation
 from headway.runtime.cancellation import Cancels
 
-NEWS_LIVE = 60
-"""Seconds after which what has been heard is deleted."""
+KEPT_FOR = 60
+"""Seconds after which notifications are deleted."""
 LISTEN_FOR = 2_000
-"""Milliseconds that the server lets a listener wait before it says that there was nothing."""
+"""Milliseconds after which the server answers a waiting listener without a notification."""
 
 
-class MongoNotifier(LinkedNotifier):
-    """Wakes everyone who listens on the same database and schema. It keeps no budgets between
+class MongoNotifier(RemoteNotifier):
+    """Wakes all subscribers on the same database and schema. It keeps no budgets between
     processes: each wakes at most as many of its own workers as there are jobs."""
 
     reach = Reach.EVERY_COMMIT
@@ -42,54 +42,56 @@ class MongoNotifier(LinkedNotifier):
         self._where, self._database = describe(url)
         super().__init__(f"notifier on {self._where}")
         self._url = url
-        self._collection = f"{check_identifier('schema name', schema)}.news"
+        self._collection = f"{check_identifier('schema name', schema)}.notifications"
 
-    async def connect(self, ears: Ears) -> Link:
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
         client: AsyncMongoClient[Document] = AsyncMongoClient(
             self._url,
-            appname="headway news",
-            serverSelectionTimeoutMS=int(self.patience * 1_000),
-            connectTimeoutMS=int(self.patience * 1_000),
-            retryWrites=False,  # we connect again ourselves, and say so
+            appname="headway notifier",
+            serverSelectionTimeoutMS=int(self.timeout * 1_000),
+            connectTimeoutMS=int(self.timeout * 1_000),
+            retryWrites=False,  # RemoteNotifier connects again, and logs it
             retryReads=False,
         )
-        link = _MongoLink(client, client[self._database][self._collection], ears)
+        connection = _MongoNotifierConnection(
+            client, client[self._database][self._collection], callbacks
+        )
         try:
-            await link.hello()
+            await connection.hello()
         except BaseException:
-            await link.close()
+            await connection.close()
             raise
-        return link
+        return connection
 
-    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
-        return self._tell_within if store == self._where else None
+    def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
+        return self._publish_within if store == self._where else None
 
-    def _tell_within(self, news: Sequence[News]) -> Operation[None]:
-        messages = pack(news, "")
+    def _publish_within(self, notifications: Sequence[Notification]) -> Operation[None]:
+        messages = pack(notifications, "")
         if messages:
             yield Command({"insert": self._collection, "documents": _documents(messages)})
 
 
-class _MongoLink:
+class _MongoNotifierConnection:
     counts = False
 
     def __init__(
         self,
         client: AsyncMongoClient[Document],
         collection: AsyncCollection[Document],
-        ears: Ears,
+        callbacks: ConnectionCallbacks,
     ) -> None:
         self._client = client
         self._collection = collection
-        self._ears = ears
+        self._callbacks = callbacks
         self._topics: frozenset[Topic] = frozenset()
         self._reader: asyncio.Task[None] | None = None
 
     async def hello(self) -> None:
-        await self._collection.create_index("at", expireAfterSeconds=NEWS_LIVE)
+        await self._collection.create_index("at", expireAfterSeconds=KEPT_FOR)
 
     async def listen(self, topics: frozenset[Topic]) -> None:
-        # One stream for all topics: the next one is there before the last one is given up.
+        # One stream for all topics: the new one is open before the old one is closed.
         self._topics |= topics
         wanted = {"operationType": "insert", "fullDocument.topic": {"$in": sorted(self._topics)}}
         stream: AsyncChangeStream[Document] = await self._collection.watch(
@@ -97,7 +99,7 @@ class _MongoLink:
             max_await_time_ms=LISTEN_FOR,
         )
         before = self._reader
-        self._reader = asyncio.create_task(self._read(stream), name="headway news reader")
+        self._reader = asyncio.create_task(self._read(stream), name="headway notifications")
         await _end(before)
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
@@ -122,15 +124,15 @@ class _MongoLink:
                     with Cancels():
                         change = await stream.try_next()
                     if change is not None:
-                        self._ears.heard(change["fullDocument"]["packet"])
+                        self._callbacks.received(change["fullDocument"]["packet"])
         except Exception as error:
-            self._ears.lost(error)
+            self._callbacks.lost(error)
         else:
-            self._ears.lost(ConnectionError("the change stream has ended"))
+            self._callbacks.lost(ConnectionError("the change stream has ended"))
 
 
 def _documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """As they are stored. The time is only for deleting them, so anybody's clock will do."""
+    """As stored. The time is only used to delete them, so the clock of this machine will do."""
     at = datetime.now(UTC)
     return [{"topic": str(topic), "packet": data.decode(), "at": at} for topic, data in messages]
 

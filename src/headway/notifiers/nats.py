@@ -1,4 +1,4 @@
-"""News through NATS subjects, with budgets in a JetStream bucket where the server has JetStream."""
+"""Notifications through NATS subjects; budgets in a JetStream bucket if the server has one."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nats.js.api import StorageType
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 
-from headway.notifiers.channel import Ears, Link
 from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message
-from headway.notifiers.remote import LinkedNotifier
+from headway.notifiers.remote import RemoteNotifier
 from headway.ports.notifications import Topic
 
-HINTS_LIVE = 60.0
-"""Seconds for which a budget is kept; who comes later may look."""
+BUDGETS_LIVE = 60.0
+"""Seconds for which a budget is kept; later every worker may look."""
 MOST_TRIES = 20
-"""Times that a share is tried for while others take theirs; who has no luck may look."""
+"""Attempts to take a share while others take theirs; after that the worker may look."""
 
 
-class NatsNotifier(LinkedNotifier):
-    """`nats://user:password@host:4222?prefix=shop`: those with the same prefix hear one another, on
-    the subjects shop.scheduled, shop.ended and shop.lost. Without JetStream it keeps no budgets
-    between processes: each wakes at most as many of its own workers as there are jobs."""
+class NatsNotifier(RemoteNotifier):
+    """`nats://user:password@host:4222?prefix=shop`: uses the subjects shop.scheduled, shop.ended
+    and shop.lost. Without JetStream it keeps no budgets between processes: each wakes at most as
+    many of its own workers as there are jobs."""
 
     def __init__(self, url: str, *, prefix: str | None = None) -> None:
         self._url, given = split_prefix(url)
@@ -40,14 +40,14 @@ class NatsNotifier(LinkedNotifier):
         )
         self.prefix = prefix or given
 
-    async def connect(self, ears: Ears) -> Link:
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
         connection = Client()
 
         async def closed() -> None:
-            ears.lost(ConnectionError("the connection was closed"))
+            callbacks.lost(ConnectionError("the connection was closed"))
 
         async def complain(error: Exception) -> None:
-            """Connecting would be tried again and again; later, what matters closes it."""
+            """Fail at once while connecting; later, errors that matter close the connection."""
             if not connection.is_connected:
                 raise error
 
@@ -55,64 +55,64 @@ class NatsNotifier(LinkedNotifier):
             await connection.connect(
                 self._url,
                 name="headway",
-                allow_reconnect=False,  # we connect again ourselves, and say so
-                connect_timeout=max(1, round(self.patience)),
+                allow_reconnect=False,  # RemoteNotifier connects again, and logs it
+                connect_timeout=max(1, round(self.timeout)),
                 closed_cb=closed,
                 disconnected_cb=closed,
                 error_cb=complain,
             )
-            bucket = await _hint_bucket(connection, f"{self.prefix}_hints", self.patience / 2)
+            bucket = await _budget_bucket(connection, f"{self.prefix}_budgets", self.timeout / 2)
         except BaseException:
             with contextlib.suppress(Exception):
                 await connection.close()
             raise
-        return _NatsLink(connection, bucket, self.prefix, ears, self.patience)
+        return _NatsNotifierConnection(connection, bucket, self.prefix, callbacks, self.timeout)
 
 
-class _NatsLink:
+class _NatsNotifierConnection:
     def __init__(
         self,
         connection: Client,
         bucket: KeyValue | None,
         prefix: str,
-        ears: Ears,
-        patience: float,
+        callbacks: ConnectionCallbacks,
+        timeout: float,
     ) -> None:
         self.counts = bucket is not None
         self._connection: Any = connection
         self._bucket = bucket
         self._prefix = prefix
-        self._ears = ears
-        self._patience = patience
+        self._callbacks = callbacks
+        self._timeout = timeout
 
     async def listen(self, topics: frozenset[Topic]) -> None:
         async def receive(message: Msg) -> None:
-            self._ears.heard(message.data)
+            self._callbacks.received(message.data)
 
         for topic in topics:
             await self._connection.subscribe(f"{self._prefix}.{topic}", cb=receive)
-        await self._connection.flush(self._patience)
+        await self._connection.flush(self._timeout)
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
         bucket = self._bucket
         if bucket is not None and budgets:
             await asyncio.gather(
-                *(bucket.put(hint, str(count).encode()) for hint, count in budgets)
+                *(bucket.put(budget, str(count).encode()) for budget, count in budgets)
             )
         for topic, packet in messages:
             await self._connection.publish(f"{self._prefix}.{topic}", packet)
-        await self._connection.flush(self._patience)
+        await self._connection.flush(self._timeout)
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
-        return await asyncio.gather(*(self._take(hint, count) for hint, count in wanted))
+        return await asyncio.gather(*(self._take(budget, count) for budget, count in wanted))
 
-    async def _take(self, hint: str, wanted: int) -> int:
+    async def _take(self, budget: str, wanted: int) -> int:
         bucket = self._bucket
         if bucket is None:
             return wanted
         for _ in range(MOST_TRIES):
             try:
-                entry = await bucket.get(hint)
+                entry = await bucket.get(budget)
             except KeyNotFoundError:
                 return wanted
             left = int(entry.value or b"0")
@@ -120,21 +120,21 @@ class _NatsLink:
             if granted <= 0:
                 return 0
             try:
-                await bucket.update(hint, str(left - granted).encode(), last=entry.revision)
+                await bucket.update(budget, str(left - granted).encode(), last=entry.revision)
             except KeyWrongLastSequenceError:
                 continue
             return granted
         return wanted
 
     async def watch(self) -> None:
-        await self._connection.flush(self._patience)
+        await self._connection.flush(self._timeout)
 
     async def close(self) -> None:
         await self._connection.close()
 
 
-async def _hint_bucket(connection: Client, name: str, timeout: float) -> KeyValue | None:
-    """None if the server has no JetStream, or does not let us use it."""
+async def _budget_bucket(connection: Client, name: str, timeout: float) -> KeyValue | None:
+    """None if the server has no JetStream, or this user may not use it."""
     untyped: Any = connection
     streams = untyped.jetstream(timeout=timeout)
     try:
@@ -142,7 +142,7 @@ async def _hint_bucket(connection: Client, name: str, timeout: float) -> KeyValu
             bucket: KeyValue = await streams.key_value(name)
         except BucketNotFoundError:
             bucket = await streams.create_key_value(
-                bucket=name, ttl=HINTS_LIVE, storage=StorageType.MEMORY, history=1
+                bucket=name, ttl=BUDGETS_LIVE, storage=StorageType.MEMORY, history=1
             )
     except Error:
         return None

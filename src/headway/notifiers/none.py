@@ -1,17 +1,17 @@
-"""No notifier: nobody is woken, everybody looks for themselves."""
+"""No notifier: workers and callers that wait find everything by polling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from headway.errors import NotifierClosed
-from headway.ports.notifications import EVERYTHING, Interest, News
-from headway.ports.notifier import Attendant, Disposer, Listener, Reach
+from headway.ports.notifications import EVERYTHING, Interest, Notification
+from headway.ports.notifier import Disposer, Listener, Reach, StatusListener
 from headway.ports.statement import Operation
 
 
 class NoNotifier:
-    """Everything works, later, by polling."""
+    """Publishes nothing and has no subscribers."""
 
     reach = Reach.NOBODY
 
@@ -24,10 +24,10 @@ class NoNotifier:
     async def close(self) -> None:
         self._closed = True
 
-    async def publish(self, news: Sequence[News]) -> None:
+    async def publish(self, notifications: Sequence[Notification]) -> None:
         self._check_open()
 
-    def publish_soon(self, news: Sequence[News]) -> None: ...
+    def publish_soon(self, notifications: Sequence[Notification]) -> None: ...
 
     async def subscribe(
         self,
@@ -35,15 +35,15 @@ class NoNotifier:
         interest: Interest = EVERYTHING,
         *,
         idle: Callable[[], bool] = lambda: True,
-        hearing: Attendant = lambda _: None,
+        on_status: StatusListener = lambda _: None,
     ) -> Disposer:
         self._check_open()
         return _nothing
 
-    def wants(self, kind: type[News]) -> bool:
+    def wants(self, kind: type[Notification]) -> bool:
         return False
 
-    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
+    def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
         return None
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""How news travels: as packets of JSON, one topic each, small enough for whatever carries them."""
+"""Encoding of notifications: packets of JSON, one topic each, small enough for the server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded, Topic
+from headway.ports.notifications import (
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SequenceEnded,
+    Topic,
+)
 
 T = TypeVar("T")
 
 LARGEST = 7_900
-"""Bytes of a packet at most: PostgreSQL takes 7,999. Others may take more."""
+"""Bytes of a packet at most: PostgreSQL takes 7,999. Other servers may take more."""
 
 
 class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -20,14 +26,14 @@ class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: tuple[str, ...] = msgspec.field(default=(), name="e")
     lost: tuple[OwnershipLost, ...] = msgspec.field(default=(), name="l")
     origin: str = msgspec.field(default="", name="o")
-    """Who sent it, and told its own subscribers already; empty: nobody has been told."""
+    """The sending notifier, which has told its own subscribers; empty: no subscriber was told."""
     awaiting: bool = msgspec.field(default=False, name="w")
-    """The sender has somebody who waits for sequences to end."""
+    """The sender has subscribers that wait for the ends of sequences."""
     asking: bool = msgspec.field(default=False, name="q")
-    """The sender asks whether anybody does."""
+    """The sender asks whether others have such subscribers."""
 
     @property
-    def news(self) -> list[News]:
+    def notifications(self) -> list[Notification]:
         return [*self.scheduled, *map(SequenceEnded, self.ended), *self.lost]
 
 
@@ -42,19 +48,21 @@ def encode(packet: Packet) -> bytes:
 
 
 def decode(data: bytes | str) -> Packet | None:
-    """None for what is not ours."""
+    """None for data that is not a packet of Headway."""
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
         return None
 
 
-def pack(news: Iterable[News], origin: str, largest: int = LARGEST) -> list[Message]:
-    """News as packets by topic, none of them too large."""
+def pack(
+    notifications: Iterable[Notification], origin: str, largest: int = LARGEST
+) -> list[Message]:
+    """Notifications as packets by topic, none of them too large."""
     scheduled: list[JobsScheduled] = []
     ended: list[str] = []
     lost: list[OwnershipLost] = []
-    for item in news:
+    for item in notifications:
         match item:
             case JobsScheduled():
                 scheduled.append(item)
@@ -77,13 +85,13 @@ def pack(news: Iterable[News], origin: str, largest: int = LARGEST) -> list[Mess
 def _split(
     topic: Topic, items: Sequence[T], packet_of: Callable[[Sequence[T]], Packet], largest: int
 ) -> Iterator[Message]:
-    """One packet, or as many as it takes, halving."""
+    """One packet; too large a list is halved until each packet fits."""
     if not items:
         return
     data = encode(packet_of(items))
     if len(data) <= largest:
         yield topic, data
-    elif len(items) > 1:  # a single one that is too large is only a hint, and left out
+    elif len(items) > 1:  # one that is too large by itself is dropped: polling finds the job
         half = len(items) // 2
         yield from _split(topic, items[:half], packet_of, largest)
         yield from _split(topic, items[half:], packet_of, largest)

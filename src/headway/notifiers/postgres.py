@@ -1,4 +1,4 @@
-"""News through PostgreSQL's LISTEN and NOTIFY, on connections of its own."""
+"""Notifications through PostgreSQL's LISTEN and NOTIFY, on connections of their own."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from headway.domain.validation import check_identifier
 from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, describe, is_pooled
 from headway.drivers.postgres_parameters import array_literal
 from headway.errors import ConfigurationError
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message, pack
-from headway.notifiers.remote import LinkedNotifier
-from headway.ports.notifications import JobsScheduled, News, Topic
+from headway.notifiers.remote import RemoteNotifier
+from headway.ports.notifications import JobsScheduled, Notification, Topic
 from headway.ports.notifier import Reach
 from headway.ports.statement import Operation, Statement
 
 LONGEST_CHANNEL = 63
 
-# When the server's queue of notifications is full, because some listener does not read, whoever
-# notifies cannot commit. News is only a hint, and is left out while the queue is half full.
+# When the server's notification queue is full, because some listener does not read, a transaction
+# with a NOTIFY cannot commit. So notifications are left out while the queue is half full.
 HAS_ROOM = "where (select pg_notification_queue_usage()) < 0.5"
 
-# A hint that a crash may take costs no fsync: whoever misses it looks.
+# No fsync: after a crash, polling finds what a lost notification announced.
 NOTIFY = f"""\
 select set_config('synchronous_commit', 'off', true), pg_notify(c, p)
-from unnest(%s::text[], %s::text[]) as news (c, p) {HAS_ROOM}"""
+from unnest(%s::text[], %s::text[]) as n (c, p) {HAS_ROOM}"""
 
-# Jobs of a transaction that are due already are said to be due since it began: then they are all
-# the same news, and the server sends it once. `@` stands for the time; names cannot hold it.
+# Jobs of a transaction that are due already get its start as their time: then their notifications
+# are equal, and the server sends one. `@` stands for the time; names cannot hold it.
 NOTIFY_WITHIN = f"""\
 select pg_notify(c, replace(p, '@', coalesce(to_char(
     case when r <= clock_timestamp() then transaction_timestamp() else r end at time zone 'UTC',
     'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
-), ''))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as news (c, p, r) {HAS_ROOM}"""
+), ''))) from unnest($1::text[], $2::text[], $3::timestamptz[]) as n (c, p, r) {HAS_ROOM}"""
 
 
-class PostgresNotifier(LinkedNotifier):
-    """Wakes everyone who listens on the same database and schema.
+class PostgresNotifier(RemoteNotifier):
+    """Wakes all subscribers on the same database and schema.
 
     It keeps no budgets between processes: each wakes at most as many of its own workers as there
-    are jobs. LISTEN does not survive a pooler: give it a DSN that leads to the server itself.
+    are jobs. LISTEN does not work through a pooler: give it a DSN of the server itself.
     """
 
     reach = Reach.EVERY_COMMIT
@@ -62,20 +62,20 @@ class PostgresNotifier(LinkedNotifier):
             topic: channel_name(check_identifier("schema name", schema), topic) for topic in Topic
         }
 
-    async def connect(self, ears: Ears) -> Link:
-        return _PostgresLink(self._dsn, self.channels, ears)
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
+        return _PostgresNotifierConnection(self._dsn, self.channels, callbacks)
 
-    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
-        # A store may be reached through a pooler and we not, so only the database's name is asked.
+    def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
+        # The store may use a pooler and the notifier not, so only the database names are compared.
         same = store.partition(" at ")[0] == self._database.partition(" at ")[0]
-        return self._notify_within if same else None
+        return self._publish_within if same else None
 
-    def _notify_within(self, news: Sequence[News]) -> Operation[None]:
+    def _publish_within(self, notifications: Sequence[Notification]) -> Operation[None]:
         rows: list[tuple[str, str, datetime | None]] = []
-        others: list[News] = []
-        for item in news:
+        others: list[Notification] = []
+        for item in notifications:
             if isinstance(item, JobsScheduled):
-                # Without its count, so that a thousand starts in one transaction are one.
+                # Without the count, so that a thousand starts in one transaction send one.
                 ((topic, packet),) = pack([JobsScheduled(item.queue, item.type, 0)], "")
                 text = packet.decode()
                 if item.run_at is not None:
@@ -90,29 +90,31 @@ class PostgresNotifier(LinkedNotifier):
 
 
 def channel_name(schema: str, topic: Topic) -> str:
-    """One that PostgreSQL takes, whatever the schema is called."""
+    """The name of a LISTEN channel; a hash stands for a schema name that is too long."""
     name = f"headway:{schema}:{topic}"
     if len(name.encode()) <= LONGEST_CHANNEL:
         return name
     return f"headway:{hashlib.sha256(schema.encode()).hexdigest()[:24]}:{topic}"
 
 
-class _PostgresLink:
+class _PostgresNotifierConnection:
     """One connection listens and one sends, each made when it is first needed.
 
-    The listening one is read by the loop itself: psycopg's generator would wake up ten times a
-    second, and keep the connection to itself.
+    The loop reads the listening one: psycopg's generator would wake up ten times a second and
+    block the connection.
     """
 
     counts = False
 
-    def __init__(self, dsn: str, channels: dict[Topic, str], ears: Ears) -> None:
+    def __init__(
+        self, dsn: str, channels: dict[Topic, str], callbacks: ConnectionCallbacks
+    ) -> None:
         self._dsn = dsn
         self._channels = channels
-        self._ears = ears
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
-        """Of the listening connection; whoever runs something on a connection has its lock."""
+        """For statements on the listening connection."""
         self._send_lock = asyncio.Lock()
         self._closed = False
         self._listening: AsyncConnection[TupleRow] | None = None
@@ -125,8 +127,8 @@ class _PostgresLink:
                 self._listening = await self._connect("headway listener")
                 if await _through_a_pooler(self._listening):
                     raise ConfigurationError(
-                        "LISTEN does not survive a pooler; name a DSN that leads to the server "
-                        'itself, as in notifier="postgresql://…"'
+                        "LISTEN does not work through a pooler; give the notifier a DSN of the "
+                        'server itself, as in notifier="postgresql://…"'
                     )
                 self._listening.add_notify_handler(self._on_notify)
             for topic in topics:
@@ -163,8 +165,8 @@ class _PostgresLink:
         for connection, lock in ((listening, self._lock), (sending, self._send_lock)):
             if connection is None:
                 continue
-            # To close a connection under a running statement is to free memory that is in use:
-            # the statement is made to end first.
+            # Closing a connection during a statement would free memory in use: cut the statement
+            # off first.
             if lock.locked():
                 _cut(connection)
             async with lock:
@@ -172,7 +174,7 @@ class _PostgresLink:
 
     async def _connect(self, name: str) -> AsyncConnection[TupleRow]:
         if self._closed:
-            raise ConnectionError("the connections of this notifier were given up")
+            raise ConnectionError("this notifier connection is closed")
         settings: dict[str, Any] = {**connect_arguments(self._dsn), "application_name": name}
         return await AsyncConnection.connect(
             self._dsn, autocommit=True, prepare_threshold=None, **settings
@@ -181,7 +183,7 @@ class _PostgresLink:
     async def _ask(
         self, connection: AsyncConnection[TupleRow], query: sql.SQL | sql.Composed
     ) -> None:
-        """Run a statement on the listening connection; psycopg reads it meanwhile, not we."""
+        """Run a statement on the listening connection; meanwhile psycopg reads it, not `_read`."""
         self._stop_reading()
         await connection.execute(query)
         self._socket = connection.pgconn.socket
@@ -196,14 +198,14 @@ class _PostgresLink:
         try:
             connection.pgconn.consume_input()
             while notify := connection.pgconn.notifies():
-                self._ears.heard(notify.extra)
+                self._callbacks.received(notify.extra)
         except Exception as error:
             self._stop_reading()
-            self._ears.lost(error)
+            self._callbacks.lost(error)
 
     def _on_notify(self, notify: Notify) -> None:
-        """What arrives while a statement runs."""
-        self._ears.heard(notify.payload)
+        """A notification arrived while a statement ran."""
+        self._callbacks.received(notify.payload)
 
 
 async def _through_a_pooler(connection: AsyncConnection[TupleRow]) -> bool:
@@ -212,7 +214,7 @@ async def _through_a_pooler(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def _cut(connection: AsyncConnection[TupleRow]) -> None:
-    """Shut the socket down, so that whoever waits for an answer hears that there will be none."""
+    """Shut the socket down, so that a statement that waits for its answer fails."""
     with (
         contextlib.suppress(OSError, OperationalError),
         socket.socket(fileno=os.dup(connection.pgconn.socket)) as ours,

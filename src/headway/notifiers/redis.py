@@ -1,4 +1,4 @@
-"""News through the channels of Redis or Valkey, with budgets that a script counts down."""
+"""Notifications through the channels of Redis or Valkey; a script takes shares of budgets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from headway.notifiers.channel import Ears, Link
 from headway.notifiers.channel_prefix import split_prefix
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message
-from headway.notifiers.remote import LinkedNotifier
+from headway.notifiers.remote import RemoteNotifier
 from headway.ports.notifications import Topic
 
 PARAMETERS = (
@@ -23,12 +23,12 @@ PARAMETERS = (
     "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_ciphers", "ssl_keyfile",
     "ssl_min_version", "ssl_password", "username",
 )  # fmt: skip
-"""Of a URL, besides `prefix`: redis-py takes them as they are."""
-HINTS_LIVE = 60
-"""Seconds for which a budget is kept; who comes later may look."""
+"""Parameters of a URL besides `prefix`, passed on to redis-py."""
+BUDGETS_LIVE = 60
+"""Seconds for which a budget is kept; later every worker may look."""
 
-# For each hint takes as many shares as are left and wanted. A budget that is not known, because it
-# is too old or the server has forgotten it, grants everything.
+# Takes as many shares of each budget as are wanted and left. An unknown budget (too old, or lost in
+# a restart of the server) grants all.
 TAKE = """
 local granted = {}
 for place, key in ipairs(KEYS) do
@@ -43,9 +43,9 @@ return granted
 """
 
 
-class RedisNotifier(LinkedNotifier):
-    """`redis://user:password@host:6379/0?prefix=shop`: those with the same database and prefix
-    hear one another."""
+class RedisNotifier(RemoteNotifier):
+    """`redis://user:password@host:6379/0?prefix=shop`: notifications reach
+    subscribers with the same database and prefix."""
 
     def __init__(self, url: str, *, prefix: str | None = None) -> None:
         self._url, given = split_prefix(url, PARAMETERS)
@@ -53,37 +53,37 @@ class RedisNotifier(LinkedNotifier):
         super().__init__(
             f"notifier on Redis at {parts.hostname or 'localhost'}:{parts.port or 6379}"
         )
-        # A server's channels know nothing of its numbered databases.
+        # Channels are not separated by the numbered databases of a server.
         database = parts.path.strip("/") or "0"
         self.prefix = f"{prefix or given}:{database}"
 
-    async def connect(self, ears: Ears) -> Link:
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
         client = cast("Any", Redis).from_url(
             self._url,
-            socket_connect_timeout=self.patience,
+            socket_connect_timeout=self.timeout,
             socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),  # we connect again ourselves, and say so
+            retry=Retry(NoBackoff(), 0),  # RemoteNotifier connects again, and logs it
             health_check_interval=0,
             client_name="headway",
             protocol=2,
         )
-        link = _RedisLink(client, self.prefix, ears)
+        connection = _RedisNotifierConnection(client, self.prefix, callbacks)
         try:
-            await link.hello()
+            await connection.hello()
         except BaseException:
-            await link.close()
+            await connection.close()
             raise
-        return link
+        return connection
 
 
-class _RedisLink:
+class _RedisNotifierConnection:
     counts = True
 
-    def __init__(self, client: Any, prefix: str, ears: Ears) -> None:
+    def __init__(self, client: Any, prefix: str, callbacks: ConnectionCallbacks) -> None:
         self._client = client
         self._channels = client.pubsub()
         self._prefix = prefix
-        self._ears = ears
+        self._callbacks = callbacks
         self._take = client.register_script(TAKE)
         self._reader: asyncio.Task[None] | None = None
         self._expected: dict[str, asyncio.Future[None]] = {}
@@ -96,20 +96,20 @@ class _RedisLink:
         confirmed = [self._expect(name) for name in names]
         await self._channels.subscribe(*names)
         if self._reader is None:
-            self._reader = asyncio.create_task(self._read(), name="headway news reader")
+            self._reader = asyncio.create_task(self._read(), name="headway notifications")
         await asyncio.gather(*confirmed)
 
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
         pipeline = self._client.pipeline(transaction=False)
-        for hint, count in budgets:
-            pipeline.set(self._key(hint), count, ex=HINTS_LIVE)
+        for budget, count in budgets:
+            pipeline.set(self._key(budget), count, ex=BUDGETS_LIVE)
         for topic, packet in messages:
             pipeline.publish(f"{self._prefix}:{topic}", packet)
         await pipeline.execute()
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
         granted = await self._take(
-            keys=[self._key(hint) for hint, _ in wanted], args=[count for _, count in wanted]
+            keys=[self._key(budget) for budget, _ in wanted], args=[count for _, count in wanted]
         )
         return cast("list[int]", granted)
 
@@ -138,28 +138,28 @@ class _RedisLink:
                 if message is not None:
                     self._receive(message)
         except Exception as error:
-            self._ears.lost(error)
+            self._callbacks.lost(error)
 
     def _receive(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "message":
-                self._ears.heard(message["data"])
+                self._callbacks.received(message["data"])
             case "subscribe":
-                self._meet(message["channel"].decode())
+                self._confirm(message["channel"].decode())
             case "pong":
-                self._meet("")
+                self._confirm("")
             case _:
                 pass
 
     def _expect(self, what: str) -> asyncio.Future[None]:
-        """The server's word for a channel, or for being alive."""
+        """The server's confirmation of a channel, or (empty) its answer to a ping."""
         future = self._expected[what] = asyncio.get_running_loop().create_future()
         return future
 
-    def _meet(self, what: str) -> None:
+    def _confirm(self, what: str) -> None:
         future = self._expected.pop(what, None)
         if future is not None and not future.done():
             future.set_result(None)
 
-    def _key(self, hint: str) -> str:
-        return f"{{{self._prefix}}}:hint:{hint}"
+    def _key(self, budget: str) -> str:
+        return f"{{{self._prefix}}}:budget:{budget}"

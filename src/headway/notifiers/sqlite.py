@@ -1,5 +1,5 @@
-"""News between processes that share an SQLite file: datagrams through sockets beside the file, and
-a look at the file for what nobody announced."""
+"""Notifications between processes that share an SQLite file: datagrams through sockets beside the
+file, and a look at the write-ahead log for commits without a notification."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.notifiers.channel import Ears, Link
+from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message
-from headway.notifiers.remote import LinkedNotifier
+from headway.notifiers.remote import RemoteNotifier
 from headway.ports.notifications import Topic
 from headway.ports.notifier import Reach
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks at the file where datagrams tell the rest."""
+"""Seconds between looks at the log while datagrams arrive."""
 LOOK_OFTEN = 0.01
-"""The same where there are none."""
+"""The same where sockets are not available."""
 LONGEST_ADDRESS = 100
-"""Bytes of a socket's path that every system takes."""
+"""Bytes of a socket path that every system accepts."""
 LARGEST_DATAGRAM = 65_536
-PATIENCE_WITH_FULL, PAUSE_FOR_FULL = 0.02, 0.001
-"""Seconds that one send waits for those who do not read, all of them together."""
+FULL_TIMEOUT, FULL_PAUSE = 0.02, 0.001
+"""Seconds that one send waits for full sockets altogether, and between two tries."""
 
 
-class SqliteNotifier(LinkedNotifier):
-    """Every process that listens has a socket in a directory beside the database, and whoever has
-    news sends it to all of them: nothing polls, and nothing has to run in between.
+class SqliteNotifier(RemoteNotifier):
+    """Every listening process has a socket in a directory beside the database, and a publisher
+    sends to all of them: no server in between.
 
-    A commit that nobody announces, of a caller's own transaction for instance, is seen by a change
-    of the write-ahead log, which costs a microsecond to look at.
+    A commit without a notification, for instance of a caller's own transaction, shows as a change
+    of the write-ahead log; a look at it takes a microsecond.
     """
 
     reach = Reach.EVERY_COMMIT
-    largest = 60_000  # a queue of datagrams is short, but each may be long
+    largest = 60_000  # a socket holds few datagrams, but large ones
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(f"notifier of the SQLite file {path}")
         self._path = path
 
-    async def connect(self, ears: Ears) -> Link:
-        return _SqliteLink(self._real_path(), ears)
+    async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
+        return _SqliteNotifierConnection(self._real_path(), callbacks)
 
     def _real_path(self) -> Path:
-        """The same for everyone, whatever links and directories they come by."""
+        """The same for all processes: symbolic links are resolved."""
         return Path(os.path.realpath(self._path))
 
 
-class _SqliteLink:
+class _SqliteNotifierConnection:
     counts = False
 
-    def __init__(self, database: Path, ears: Ears) -> None:
+    def __init__(self, database: Path, callbacks: ConnectionCallbacks) -> None:
         self._database = database
         self._log = Path(f"{database}-wal")
-        self._directory = Path(f"{database}-news")
-        self._ears = ears
+        self._directory = Path(f"{database}-notifications")
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._folder: int | None = None
         self._socket: socket.socket | None = None
@@ -81,7 +81,7 @@ class _SqliteLink:
             names = os.listdir(self._directory)
         except FileNotFoundError:
             return
-        patient_until = self._loop.time() + PATIENCE_WITH_FULL
+        deadline = self._loop.time() + FULL_TIMEOUT
         with _sender() as sender:
             for name in names:
                 if name == self._name or not name.endswith(".socket"):
@@ -89,10 +89,10 @@ class _SqliteLink:
                 topics = name.partition(".")[0]
                 for packet in [packet for topic, packet in messages if topic[0] in topics]:
                     while not self._send(sender, name, packet):
-                        if self._loop.time() > patient_until:
+                        if self._loop.time() > deadline:
                             break
-                        await asyncio.sleep(PAUSE_FOR_FULL)
-        # Our own subscribers have been told, so the change in the file is no news to them.
+                        await asyncio.sleep(FULL_PAUSE)
+        # This process's subscribers have been told of this change of the log.
         self._seen = self._state()
 
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
@@ -100,7 +100,7 @@ class _SqliteLink:
 
     async def watch(self) -> None:
         if self._name and not (self._directory / self._name).exists():
-            raise FileNotFoundError(errno.ENOENT, "our socket was removed", self._name)
+            raise FileNotFoundError(errno.ENOENT, "the socket was removed", self._name)
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -108,10 +108,10 @@ class _SqliteLink:
         self._unbind()
         self._forget_folder()
         with contextlib.suppress(OSError):
-            self._directory.rmdir()  # the last one takes it away
+            self._directory.rmdir()  # if this was the last socket
 
     def _bind(self) -> None:
-        """Have a socket whose name says what it is for: a letter for each topic."""
+        """Make a socket whose name begins with the first letter of each topic that it receives."""
         if not hasattr(socket, "AF_UNIX"):
             return
         name = "".join(sorted(topic[0] for topic in self._topics))
@@ -122,11 +122,11 @@ class _SqliteLink:
             try:
                 self._make_directory()
                 receiver.bind(self._address(name))
-                os.chmod(self._directory / name, 0o666)  # the directory says who may come in
-            except OSError:  # somebody took the directory away, or we may not write here
+                os.chmod(self._directory / name, 0o666)  # the directory's mode restricts access
+            except OSError:  # the directory was removed, or is not writable
                 self._forget_folder()
                 if last_try:
-                    receiver.close()  # then the file is looked at more often
+                    receiver.close()  # then the log is looked at more often
                     return
             else:
                 break
@@ -149,7 +149,7 @@ class _SqliteLink:
             self._folder = None
 
     def _make_directory(self) -> None:
-        """For those who may read and write the database."""
+        """With access for those who may read and write the database."""
         with contextlib.suppress(FileExistsError):
             self._directory.mkdir(0o700)
             of = self._database.stat()
@@ -158,7 +158,7 @@ class _SqliteLink:
                 os.chown(self._directory, of.st_uid, of.st_gid)
 
     def _address(self, name: str) -> str:
-        """A path that is short enough for a socket, if need be through our open directory."""
+        """A path short enough for a socket, if need be through /proc."""
         path = str(self._directory / name)
         if len(os.fsencode(path)) <= LONGEST_ADDRESS or not sys.platform.startswith("linux"):
             return path
@@ -167,12 +167,12 @@ class _SqliteLink:
         return f"/proc/self/fd/{self._folder}/{name}"
 
     def _send(self, sender: socket.socket, name: str, packet: bytes) -> bool:
-        """False if it has no room now."""
+        """False if the socket is full."""
         try:
             sender.sendto(packet, self._address(name))
         except BlockingIOError:
             return False
-        except ConnectionRefusedError:  # it died without a word
+        except ConnectionRefusedError:  # its process died
             with contextlib.suppress(OSError):
                 (self._directory / name).unlink()
         except FileNotFoundError:
@@ -188,16 +188,16 @@ class _SqliteLink:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._ears.lost(error)
+                self._callbacks.lost(error)
                 return
             self._seen = self._state()
-            self._ears.heard(data)
+            self._callbacks.received(data)
 
     def _look(self) -> None:
         state = self._state()
         if state != self._seen:
             self._seen = state
-            self._ears.nudge()
+            self._callbacks.changed()
         pause = LOOK_OFTEN if self._socket is None else LOOK_EVERY
         self._timer = self._loop.call_later(pause, self._look)
 

@@ -1,5 +1,5 @@
-"""The subscribers of one process, found by what they are interested in: a thousand who wait for a
-sequence each cost the news of another one nothing."""
+"""The subscribers of one process, indexed by interest: a notification reads only those concerned,
+even if a thousand callers wait for a sequence each."""
 
 from __future__ import annotations
 
@@ -8,26 +8,36 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
-from headway.ports.notifier import Attendant, Hearing, Listener
+from headway.ports.notifications import (
+    Interest,
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SequenceEnded,
+)
+from headway.ports.notifier import Listener, NotifierStatus, StatusListener
 
 _log = logging.getLogger("headway")
 _Loop = asyncio.AbstractEventLoop
 
 
 class Subscriber:
-    """Compared by identity. `told`: news of jobs is on its way to it, so it counts as busy."""
+    """Compared by identity. `told`: a notification of jobs is on its way to it, so it is busy."""
 
-    __slots__ = ("gone", "hearing", "idle", "interest", "listener", "loop", "told")
+    __slots__ = ("gone", "idle", "interest", "listener", "loop", "on_status", "told")
 
     def __init__(
-        self, listener: Listener, interest: Interest, idle: Callable[[], bool], hearing: Attendant
+        self,
+        listener: Listener,
+        interest: Interest,
+        idle: Callable[[], bool],
+        on_status: StatusListener,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.listener = listener
         self.interest = interest
         self.idle = idle
-        self.hearing = hearing
+        self.on_status = on_status
         self.told = False
         self.gone = False
 
@@ -35,21 +45,21 @@ class Subscriber:
         try:
             return not self.told and self.idle()
         except Exception:
-            _log.exception("a subscriber raised when asked whether it is idle")
+            _log.exception("a subscriber's `idle` raised")
             return True
 
 
 _Group = dict[Subscriber, None]
-"""A set that keeps its order."""
+"""An ordered set."""
 
 
-class Hub:
-    """Safe to use from any thread; calls each subscriber on its own loop."""
+class Subscribers:
+    """Thread-safe; calls each subscriber on its own loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._everyone: _Group = {}
-        self._onlookers: _Group = {}
+        self._of_everything: _Group = {}
         self._by_queue: dict[str, _Group] = {}
         self._by_sequence: dict[str, _Group] = {}
         self._by_worker: dict[str, _Group] = {}
@@ -60,15 +70,15 @@ class Hub:
 
     @property
     def awaits_sequences(self) -> bool:
-        return bool(self._by_sequence or self._onlookers)
+        return bool(self._by_sequence or self._of_everything)
 
     def add(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._everyone[subscriber] = None
-            for index, key in self._places(subscriber):
+            for index, key in self._indexes(subscriber):
                 index.setdefault(key, {})[subscriber] = None
             if subscriber.interest.everything:
-                self._onlookers[subscriber] = None
+                self._of_everything[subscriber] = None
 
     def remove(self, subscriber: Subscriber) -> None:
         with self._lock:
@@ -79,54 +89,54 @@ class Hub:
             for subscriber in list(self._everyone):
                 self._remove(subscriber)
 
-    def tell(self, news: Sequence[News]) -> list[News]:
-        """Hand news to those who want it; what is left of it for other processes. Jobs that have
-        found a worker here are no news elsewhere."""
+    def deliver(self, notifications: Sequence[Notification]) -> list[Notification]:
+        """Deliver notifications to the subscribers concerned; returns those for other processes:
+        jobs for which a worker was woken here are subtracted."""
         if not self._everyone:
-            return list(news)
-        left: list[News] = []
-        batches: dict[_Loop, list[tuple[Subscriber, News]]] = {}
+            return list(notifications)
+        left: list[Notification] = []
+        batches: dict[_Loop, list[tuple[Subscriber, Notification]]] = {}
         with self._lock:
-            for item in news:
-                remainder: News | None = item
+            for item in notifications:
+                remainder: Notification | None = item
                 if isinstance(item, JobsScheduled):
-                    listeners, taken = self._share_out(item, item.count or None)
+                    listeners, taken = self._choose(item, item.count or None)
                     if item.count and taken:
-                        remainder = _less(item, taken)
+                        remainder = _without(item, taken)
                 else:
                     listeners = self._interested(item)
                 if remainder is not None:
                     left.append(remainder)
-                for subscriber in (*listeners, *self._onlookers):
+                for subscriber in (*listeners, *self._of_everything):
                     batches.setdefault(subscriber.loop, []).append((subscriber, item))
         for loop, batch in batches.items():
             self._on(loop, _deliver, batch)
         return left
 
-    def idle(self, news: JobsScheduled) -> int:
-        """How many have use for such jobs at this moment."""
+    def idle(self, notification: JobsScheduled) -> int:
+        """Number of idle subscribers for these jobs."""
         with self._lock:
-            return sum(subscriber.is_idle() for subscriber in self._workers(news))
+            return sum(subscriber.is_idle() for subscriber in self._workers(notification))
 
-    def hand_out(self, news: JobsScheduled, shares: int | None) -> None:
-        """Hand news of jobs to so many of the idle (None: all), and to the busy."""
+    def deliver_jobs(self, notification: JobsScheduled, shares: int | None) -> None:
+        """Deliver to so many idle subscribers (None: all), and to the busy ones."""
         with self._lock:
-            listeners, _ = self._share_out(news, shares)
-            batches: dict[_Loop, list[tuple[Subscriber, News]]] = {}
-            for subscriber in (*listeners, *self._onlookers):
-                batches.setdefault(subscriber.loop, []).append((subscriber, news))
+            listeners, _ = self._choose(notification, shares)
+            batches: dict[_Loop, list[tuple[Subscriber, Notification]]] = {}
+            for subscriber in (*listeners, *self._of_everything):
+                batches.setdefault(subscriber.loop, []).append((subscriber, notification))
         for loop, batch in batches.items():
             self._on(loop, _deliver, batch)
 
-    def say(self, hearing: Hearing) -> None:
-        """Tell all subscribers whether news flows."""
+    def report(self, status: NotifierStatus) -> None:
+        """Report the notifier's status to all subscribers."""
         with self._lock:
             everyone = list(self._everyone)
         for subscriber in everyone:
-            self._on(subscriber.loop, _say, subscriber, hearing)
+            self._on(subscriber.loop, _report, subscriber, status)
 
-    def nudge(self) -> None:
-        """Something was committed that nobody announced: let one idle worker look."""
+    def wake_one(self) -> None:
+        """After a commit without a notification: let one idle worker look."""
         with self._lock:
             idle = [
                 subscriber
@@ -138,15 +148,15 @@ class Hub:
             self._turn += 1
             chosen = idle[self._turn % len(idle)]
             chosen.told = True
-        self._on(chosen.loop, _say, chosen, Hearing(flows=True))
+        self._on(chosen.loop, _report, chosen, NotifierStatus(connected=True))
 
-    def _share_out(
-        self, news: JobsScheduled, shares: int | None
+    def _choose(
+        self, notification: JobsScheduled, shares: int | None
     ) -> tuple[Iterable[Subscriber], int]:
-        """Who is to hear of jobs, and how many shares of the budget that takes."""
+        """The subscribers to wake, and how many shares of the budget they take."""
         idle: list[Subscriber] = []
         busy: list[Subscriber] = []
-        for subscriber in self._workers(news):
+        for subscriber in self._workers(notification):
             (idle if subscriber.is_idle() else busy).append(subscriber)
         if shares is not None and shares < len(idle):  # in turns, so that work is spread
             first = self._turn % len(idle)
@@ -156,19 +166,19 @@ class Hub:
             subscriber.told = True
         return (*idle, *busy), len(idle)
 
-    def _workers(self, news: JobsScheduled) -> Iterable[Subscriber]:
-        for subscriber in self._by_queue.get(news.queue, ()):
-            if news.type in subscriber.interest.types:
+    def _workers(self, notification: JobsScheduled) -> Iterable[Subscriber]:
+        for subscriber in self._by_queue.get(notification.queue, ()):
+            if notification.type in subscriber.interest.types:
                 yield subscriber
 
-    def _interested(self, news: SequenceEnded | OwnershipLost) -> Iterable[Subscriber]:
-        if isinstance(news, SequenceEnded):
-            return tuple(self._by_sequence.get(news.sequence_id, ()))
-        if news.worker is not None:
-            return tuple(self._by_worker.get(news.worker, ()))
+    def _interested(self, notification: SequenceEnded | OwnershipLost) -> Iterable[Subscriber]:
+        if isinstance(notification, SequenceEnded):
+            return tuple(self._by_sequence.get(notification.sequence_id, ()))
+        if notification.worker is not None:
+            return tuple(self._by_worker.get(notification.worker, ()))
         return [subscriber for group in self._by_worker.values() for subscriber in group]
 
-    def _places(self, subscriber: Subscriber) -> Iterable[tuple[dict[str, _Group], str]]:
+    def _indexes(self, subscriber: Subscriber) -> Iterable[tuple[dict[str, _Group], str]]:
         interest = subscriber.interest
         if interest.everything:
             return
@@ -181,11 +191,11 @@ class Hub:
 
     def _remove(self, subscriber: Subscriber) -> None:
         subscriber.gone = True
-        self._onlookers.pop(subscriber, None)
+        self._of_everything.pop(subscriber, None)
         if subscriber not in self._everyone:
             return
         del self._everyone[subscriber]
-        for index, key in self._places(subscriber):
+        for index, key in self._indexes(subscriber):
             group = index[key]
             del group[subscriber]
             if not group:
@@ -210,27 +220,29 @@ def _running_loop() -> _Loop | None:
         return None
 
 
-def _less(news: JobsScheduled, taken: int) -> JobsScheduled | None:
-    if taken >= news.count:
+def _without(notification: JobsScheduled, taken: int) -> JobsScheduled | None:
+    if taken >= notification.count:
         return None
-    return JobsScheduled(news.queue, news.type, news.count - taken, news.run_at)
+    return JobsScheduled(
+        notification.queue, notification.type, notification.count - taken, notification.run_at
+    )
 
 
-def _deliver(batch: Iterable[tuple[Subscriber, News]]) -> None:
-    for subscriber, news in batch:
+def _deliver(batch: Iterable[tuple[Subscriber, Notification]]) -> None:
+    for subscriber, notification in batch:
         subscriber.told = False
         if subscriber.gone:
             continue
         try:
-            subscriber.listener(news)
+            subscriber.listener(notification)
         except Exception:
-            _log.exception("a listener raised on hearing news")
+            _log.exception("a listener of notifications raised")
 
 
-def _say(subscriber: Subscriber, hearing: Hearing) -> None:
+def _report(subscriber: Subscriber, status: NotifierStatus) -> None:
     subscriber.told = False
     if not subscriber.gone:
         try:
-            subscriber.hearing(hearing)
+            subscriber.on_status(status)
         except Exception:
-            _log.exception("a subscriber raised on hearing of its notifier")
+            _log.exception("a subscriber's `on_status` raised")

@@ -1,5 +1,5 @@
-"""What happened, counted: the numbers behind both metrics exporters. Adding one costs next to
-nothing; exporters read them when they are asked for them."""
+"""Counters of events, shared by both metrics exporters. Counting is cheap; the exporters read the
+counters when metrics are collected."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from headway.runtime.forks import Forkable
 
 Labels = tuple[str, ...]
 Measure = Callable[[str, float, str, str, str | None], None]
-"""Takes a duration: which one, its seconds, job or sequence type, queue, and what failed."""
+"""Records a duration: its name, seconds, job or sequence type, queue, and the error type."""
 
 MOST_STOPPED = 100
-"""Workers that have stopped and are still remembered, so that their gauges show a zero."""
+"""Stopped workers that are remembered, so that their gauges show zero."""
 WAIT, RUN, JOB, SEQUENCE = "wait", "run", "job", "sequence"
 
 
 class Counter(msgspec.Struct, frozen=True):
     name: str
-    """As OpenTelemetry spells it, without the prefix."""
+    """For OpenTelemetry, without the prefix."""
     plural: str
-    """As Prometheus does, without the prefix and `_total`."""
+    """For Prometheus, without the prefix and `_total`."""
     says: str
     labels: Labels = ("type", "queue")
 
@@ -36,7 +36,7 @@ class Counter(msgspec.Struct, frozen=True):
 BY_JOB: dict[type[Any], Counter] = {
     events.SequenceCreated: Counter("sequence.created", "sequences_created", "Sequences started"),
     events.SequenceCompleted: Counter(
-        "sequence.completed", "sequences_completed", "Sequences that ended well"
+        "sequence.completed", "sequences_completed", "Sequences that completed"
     ),
     events.SequenceFailed: Counter(
         "sequence.failed", "sequences_failed", "Sequences that ended in a dead letter"
@@ -46,7 +46,9 @@ BY_JOB: dict[type[Any], Counter] = {
     ),
     events.JobCreated: Counter("job.created", "jobs_created", "Jobs stored"),
     events.JobBlocked: Counter("job.blocked", "jobs_blocked", "Jobs stored that wait for others"),
-    events.JobUnblocked: Counter("job.unblocked", "jobs_unblocked", "Jobs that wait no longer"),
+    events.JobUnblocked: Counter(
+        "job.unblocked", "jobs_unblocked", "Jobs whose blockers are complete"
+    ),
     events.AttemptStarted: Counter(
         "job.attempt.started", "attempts_started", "Executions that began"
     ),
@@ -97,8 +99,8 @@ LEASE_LOST = Counter(
 WORKER_STARTED = Counter("worker.started", "workers_started", "Workers started", ())
 WORKER_STOPPING = Counter("worker.stopping", "workers_stopping", "Workers told to stop", ())
 WORKER_STOPPED = Counter("worker.stopped", "workers_stopped", "Workers stopped", ())
-WORKER_ERROR = Counter("worker.error", "worker_errors", "Troubles of workers", ("part",))
-STORE_ERROR = Counter("store.error", "store_errors", "Calls that the store failed", ("part",))
+WORKER_ERROR = Counter("worker.error", "worker_errors", "Failures in parts of a worker", ("part",))
+STORE_ERROR = Counter("store.error", "store_errors", "Failed calls of the store", ("part",))
 NOTIFIER_ERROR = Counter("notifier.error", "notifier_errors", "Failures of the notifier", ())
 LOOP_BLOCKED = Counter(
     "worker.loop_blocked",
@@ -132,8 +134,8 @@ COUNTERS = (
 )
 
 
-class Counting(Forkable):
-    """Counts events, from any thread. `measure` is handed every duration, under the lock."""
+class EventCounters(Forkable):
+    """Counts events, from any thread. Calls `measure` with every duration, under the lock."""
 
     def __init__(self, measure: Measure) -> None:
         self.in_child()
@@ -151,18 +153,18 @@ class Counting(Forkable):
                 events.SequenceCompleted,
             )
         )
-        self._workers: dict[str, _Worker] = {}
-        self._hear: dict[type[Any], Callable[[Any], None]] = {
+        self._workers: dict[str, _WorkerSlots] = {}
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
             kind: partial(_count_one, self._counts[each.name]) for kind, each in BY_JOB.items()
         }
-        self._hear |= {
+        self._handlers |= {
             events.AttemptStarted: self._attempt_started,
             events.AttemptCompleted: self._attempt_completed,
             events.AttemptFailed: self._attempt_failed,
-            events.JobReleased: self._given_up,
-            events.JobRescheduled: self._given_up,
-            events.TakenByAnotherWorker: self._given_up,
-            events.AlreadyCompleted: self._given_up,
+            events.JobReleased: self._attempt_ended,
+            events.JobRescheduled: self._attempt_ended,
+            events.TakenByAnotherWorker: self._attempt_ended,
+            events.AlreadyCompleted: self._attempt_ended,
             events.LeaseLost: self._lease_lost,
             events.JobCompleted: self._job_completed,
             events.SequenceCompleted: self._sequence_completed,
@@ -182,26 +184,26 @@ class Counting(Forkable):
         self._lock = threading.Lock()
 
     def observe(self, event: Event) -> None:
-        hear = self._hear.get(event.__class__)
-        if hear is not None:
+        handle = self._handlers.get(event.__class__)
+        if handle is not None:
             with self._lock:
-                hear(event)
+                handle(event)
 
     def observe_all(self, told: Sequence[Event]) -> None:
-        find = self._hear.get
+        find = self._handlers.get
         with self._lock:
             for event in told:
-                hear = find(event.__class__)
-                if hear is not None:
-                    hear(event)
+                handle = find(event.__class__)
+                if handle is not None:
+                    handle(event)
 
     def counts(self, counter: Counter) -> dict[Labels, float]:
-        """How often, by the values of the counter's labels."""
+        """Counts by the values of the counter's labels."""
         with self._lock:
             return dict(self._counts[counter.name])
 
     def processing(self) -> dict[str, int]:
-        """Executions that run now, by job type; with a 0 for types that none runs of."""
+        """Running attempts by job type; 0 for types without any."""
         with self._lock:
             found = dict.fromkeys(
                 (type for each in self._workers.values() for type in each.types), 0
@@ -225,7 +227,7 @@ class Counting(Forkable):
         self._started[event.type, event.queue] += 1
         worker = self._workers.get(event.worker)
         if worker is None:
-            worker = self._workers[event.worker] = _Worker((event.type,), 0)
+            worker = self._workers[event.worker] = _WorkerSlots((event.type,), 0)
         worker.running[event.job_id] = event.type
         self._measure(WAIT, event.waited, event.type, event.queue, None)
 
@@ -237,11 +239,11 @@ class Counting(Forkable):
         self._measure(RUN, event.seconds, event.type, event.queue, None)
 
     def _attempt_failed(self, event: events.AttemptFailed) -> None:
-        self._given_up(event)
+        self._attempt_ended(event)
         self._measure(RUN, event.seconds, event.type, event.queue, event.failure.type)
 
-    def _given_up(self, event: Any) -> None:
-        """Perhaps before it was started."""
+    def _attempt_ended(self, event: Any) -> None:
+        """The attempt ended without completion; perhaps before it started."""
         counter = BY_JOB.get(event.__class__)
         if counter is not None:
             self._counts[counter.name][event.type, event.queue] += 1
@@ -250,7 +252,7 @@ class Counting(Forkable):
             worker.running.pop(event.job_id, None)
 
     def _lease_lost(self, event: events.LeaseLost) -> None:
-        self._given_up(event)
+        self._attempt_ended(event)
         if event.reason == "lease_expired":
             self._count(LEASE_EXPIRED, (event.type, event.queue))
         else:
@@ -267,7 +269,7 @@ class Counting(Forkable):
             self._measure(SEQUENCE, event.seconds, event.type, event.queue, None)
 
     def _worker_started(self, event: events.WorkerStarted) -> None:
-        self._workers[event.worker] = _Worker(event.types, event.concurrency)
+        self._workers[event.worker] = _WorkerSlots(event.types, event.concurrency)
         self._count(WORKER_STARTED, ())
 
     def _worker_stopping(self, event: events.WorkerStopping) -> None:
@@ -314,12 +316,12 @@ def _count_one(counts: defaultdict[Labels, float], event: Any) -> None:
     counts[event.type, event.queue] += 1
 
 
-class _Worker:
+class _WorkerSlots:
     __slots__ = ("concurrency", "running", "types", "works")
 
     def __init__(self, types: tuple[str, ...], concurrency: int) -> None:
         self.types = types
         self.concurrency = concurrency
         self.running: dict[str, str] = {}
-        """The types of the jobs that it runs, by id; it holds a job once at a time."""
+        """The types of its running jobs, by job id."""
         self.works = True

@@ -1,5 +1,5 @@
-"""A worker's own small HTTP server: `/metrics` for Prometheus, `/livez` and `/readyz` for whoever
-starts processes anew. It lives in threads, so that it answers while a handler blocks the loop."""
+"""A worker's HTTP endpoint: `/metrics` for Prometheus, `/livez` and `/readyz` for supervisors. It
+runs in threads, so that it answers while a handler blocks the event loop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from headway.domain.health import Health
 from headway.runtime.forks import Forkable
 
 MAX_CONNECTIONS = 32
-ASKED_WITHIN = 10.0
-"""Seconds that a client has for its request; and again as many to read the answer."""
+REQUEST_TIMEOUT = 10.0
+"""Seconds for a client to send its request, and again to read the answer."""
 TEXT = "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
-"""Status, type of content, content."""
+"""Status, content type, content."""
 
 
 class Endpoint(Forkable):
-    """Serves from `start` to `stop`; stopping twice, or before starting, is fine.
+    """Serves from `start` to `stop`, which may be called twice, or without `start`.
 
-    `page` gives the type and the content of `/metrics`; None: there is none.
+    `page` returns content type and content of `/metrics`; None: no such page.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Endpoint(Forkable):
 
     @property
     def port(self) -> int:
-        """The one it listens on, also if 0 was asked for."""
+        """The port in use, also if 0 was given."""
         return self._address[1] if self._server is None else self._server.server_address[1]
 
     def start(self) -> None:
-        """Raises OSError if the address cannot be had."""
-        server = _Server(self._address, partial(_Handler, self.answer))
+        """Raises OSError if the address is not available."""
+        server = _EndpointServer(self._address, partial(_Handler, self.answer))
         self._server = server
         self._thread = threading.Thread(
             target=server.serve_forever, args=(0.2,), name="headway-http", daemon=True
@@ -75,10 +75,10 @@ class Endpoint(Forkable):
         match path.partition("?")[0]:
             case "/livez":
                 health = self._health()
-                return _verdict(health.live, health)
+                return _health_answer(health.live, health)
             case "/readyz":
                 health = self._health()
-                return _verdict(health.ready, health)
+                return _health_answer(health.ready, health)
             case "/metrics" if self._page is not None:
                 kind, content = self._page()
                 return HTTPStatus.OK, kind, content
@@ -86,32 +86,31 @@ class Endpoint(Forkable):
                 return HTTPStatus.NOT_FOUND, TEXT, b"/livez, /readyz and /metrics are here\n"
 
 
-def _verdict(well: bool, health: Health) -> Answer:
+def _health_answer(well: bool, health: Health) -> Answer:
     if well:
         return HTTPStatus.OK, TEXT, b"ok\n"
     text = "".join(f"{problem}\n" for problem in health.problems)
     return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, text.encode()
 
 
-class _Server(ThreadingHTTPServer):
-    """Hangs up on clients that take too long to ask, and on those beyond the bound: each costs a
-    thread of the worker's process."""
+class _EndpointServer(ThreadingHTTPServer):
+    """Each client takes a thread, so slow clients and those beyond the limit are disconnected."""
 
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
-    block_on_close = False  # whoever is still being served need not hold up the worker's end
+    block_on_close = False  # open requests do not delay the end of the worker
 
     def __init__(self, *args: Any) -> None:
-        self._places = threading.Semaphore(MAX_CONNECTIONS)
+        self._free_connections = threading.Semaphore(MAX_CONNECTIONS)
         self._asking: dict[socket.socket, float] = {}
-        """Clients whose request has not arrived, and until when they are waited for."""
+        """Clients whose request has not arrived, with their deadlines."""
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._free_connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        self._asking[request] = time.monotonic() + ASKED_WITHIN
+        self._asking[request] = time.monotonic() + REQUEST_TIMEOUT
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -126,14 +125,14 @@ class _Server(ThreadingHTTPServer):
 
     def _leave(self, request: socket.socket) -> None:
         self.asked(request)
-        self._places.release()
+        self._free_connections.release()
 
     def asked(self, request: socket.socket) -> None:
         """The request has arrived."""
         self._asking.pop(request, None)
 
     def service_actions(self) -> None:
-        """Called a few times in a second."""
+        """Called a few times per second."""
         now = time.monotonic()
         for request, until in list(self._asking.items()):
             if until < now:
@@ -141,13 +140,13 @@ class _Server(ThreadingHTTPServer):
                     request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, or was hung up on, is worth no traceback."""
+        """No traceback for a client that disconnects, or was disconnected."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = ASKED_WITHIN
+    timeout = REQUEST_TIMEOUT
 
     def __init__(self, answer: Callable[[str], Answer], *args: Any) -> None:
         self._answer = answer
@@ -160,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(with_content=False)
 
     def _reply(self, *, with_content: bool) -> None:
-        cast("_Server", self.server).asked(self.connection)
+        cast("_EndpointServer", self.server).asked(self.connection)
         status, kind, content = self._answer(self.path)
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -170,4 +169,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody wants a line for every scrape."""
+        """No log line for each scrape."""

@@ -1,4 +1,4 @@
-"""Events as log lines: one readable line each, with the facts as fields, on Python's logging."""
+"""Events as log lines of Python's logging: one readable line each, with fields."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SEQUENCES = (
 
 
 class LogObserver:
-    """Writes each event to a logger; what needs someone's attention at WARNING or ERROR.
+    """Writes each event to a logger; events that need attention at WARNING or ERROR.
 
-    A record has the event's facts as attributes (`job_id`, `job_type`, `worker`, `seconds`, ...)
-    and its name as `event`. Never a payload.
+    A record has the event's fields as attributes (`job_id`, `job_type`, `worker`, `seconds`, ...)
+    and its name as `event`. It never contains a payload.
     """
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
@@ -70,7 +70,7 @@ def level_of(event: Event) -> int:
 
 
 def fields(event: Event) -> dict[str, Any]:
-    """The event's facts, by the names that log lines use for them."""
+    """The event's fields, by their names in log records."""
     found: dict[str, Any] = {"event": type(event).__name__}
     for name in event.__struct_fields__:
         value = getattr(event, name)
@@ -139,7 +139,7 @@ def line(event: Event) -> str:
         case events.LeaseRenewed():
             return f"{_job(event)}: its lease was renewed"
         case events.LeaseLost():
-            return f"{_job(event)} no longer ours: {event.reason.replace('_', ' ')}"
+            return f"{_job(event)} no longer held by this worker: {event.reason.replace('_', ' ')}"
         case events.JobCompleted():
             return f"{_job(event)} completed{_after(event.seconds)}"
         case events.JobDeadLettered():

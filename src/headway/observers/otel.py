@@ -1,13 +1,13 @@
-"""OpenTelemetry: metrics and traces through its API; the SDK, and where it sends them, is yours.
+"""OpenTelemetry metrics and traces through its API; users choose SDK and exporters.
 
-    start             span `start TYPE`, a producer; its context travels with the job
+    start             span `start TYPE`, a producer; the job carries its context
       ...
-    attempt           span `process TYPE`, a consumer and the root of a trace of its own, linked to
-                      the span that created the job, to the one that started the sequence, and to
-                      those that created the last jobs of its blockers
+    attempt           span `process TYPE`, a consumer and the root of its own trace, linked to the
+                      span that created the job, to the one that started the sequence, and to those
+                      that created the last jobs of its blockers
 
-Counters and gauges are kept here and handed over when the SDK collects. Histograms and spans cost
-the SDK's price for each, several times that of a small job, so they have a budget.
+Counters and gauges are read when the SDK collects. Each histogram value and span costs several
+times as much as a small job, so their rate is limited.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ try:
         Status,
         StatusCode,
         TraceFlags,
-        Tracer,
         TracerProvider,
         TraceState,
         set_span_in_context,
@@ -39,12 +38,13 @@ except ModuleNotFoundError as error:
     ) from error
 
 from headway.domain.events import Event
+from headway.domain.failure import first_line
 from headway.domain.job import ClaimedJob, NewJob
 from headway.errors import Failure, InvalidOption
-from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, Counting
-from headway.observers.rate_limit import Budget
-from headway.observers.trace_context import Carried, decode_carried, encode_carried
-from headway.ports.tracing import AttemptTrace, Starting, Tracing
+from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, EventCounters
+from headway.observers.rate_limit import RateLimit
+from headway.observers.trace_context import TraceContext, decode_trace, encode_trace
+from headway.ports.tracer import AttemptTrace, StartTrace, Tracer
 
 SYSTEM = "headway"
 PER_SECOND = 200
@@ -52,7 +52,7 @@ BOUNDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75,
     1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0,
 )  # fmt: skip
-"""Seconds; what the conventions for messaging suggest, and more for what takes longer."""
+"""Seconds: those of the messaging conventions, and larger ones for long jobs."""
 
 _ATTRIBUTES = {
     "type": "headway.job.type",
@@ -61,17 +61,17 @@ _ATTRIBUTES = {
     "part": "headway.worker.part",
     "where": "headway.code.place",
 }
-_HARMLESS = frozenset(
+_NO_ERROR = frozenset(
     {"completed", "rescheduled", "released", "shutdown", "cancelled", "already_completed"}
 )
 
 
 class OtelObserver:
-    """Metrics and traces. Give it to an app before it works: `Headway(url, observers=[...])`.
+    """Metrics and traces. Pass it to the app: `Headway(url, observers=[...])`.
 
-    Without providers, the global ones are used. `per_second` bounds how many attempts per second
-    get a span, and how many durations are recorded of each kind: of what exceeds it, an even sample
-    is taken. Counters and gauges count everything. None: everything, whatever it costs.
+    The default providers are the global ones. `per_second` limits the attempts that get a span, and
+    the durations recorded per histogram: above it, an even sample is taken; None: no limit.
+    Counters and gauges count everything.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class OtelObserver:
         if per_second is not None and per_second < 1:
             raise InvalidOption(f"per_second is 1 or more, or None for no bound, not {per_second}")
         meter = metrics.get_meter("headway", meter_provider=meter_provider)
-        self._counting = Counting(_Durations(meter, prefix, per_second).measure)
-        self.observe: Callable[[Event], None] = self._counting.observe
-        self.observe_all: Callable[[Sequence[Event]], None] = self._counting.observe_all
-        self.tracing: Tracing = OtelTracing(
-            trace.get_tracer("headway", tracer_provider=tracer_provider), Budget(per_second)
+        self._counters = EventCounters(_Durations(meter, prefix, per_second).measure)
+        self.observe: Callable[[Event], None] = self._counters.observe
+        self.observe_all: Callable[[Sequence[Event]], None] = self._counters.observe_all
+        self.tracer: Tracer = OtelTracer(
+            trace.get_tracer("headway", tracer_provider=tracer_provider), RateLimit(per_second)
         )
         for counter in COUNTERS:
             meter.create_observable_counter(
@@ -99,8 +99,8 @@ class OtelObserver:
                 description=counter.says,
             )
         for name, ask, says in (
-            ("processing", self._counting.processing, "Jobs of this type that are being run"),
-            ("idle", self._counting.idle, "Free slots that could take a job of this type"),
+            ("processing", self._counters.processing, "Running jobs of this type"),
+            ("idle", self._counters.idle, "Free slots that could take a job of this type"),
         ):
             meter.create_observable_up_down_counter(
                 f"{prefix}.job_type.{name}",
@@ -115,7 +115,7 @@ class OtelObserver:
         def observe(_: CallbackOptions) -> list[Observation]:
             return [
                 Observation(much, dict(zip(names, labels, strict=True)))
-                for labels, much in self._counting.counts(counter).items()
+                for labels, much in self._counters.counts(counter).items()
             ]
 
         return observe
@@ -155,10 +155,10 @@ class _Durations:
             ),
         }
         self._process = histogram("messaging.process.duration", "Duration of processing operation.")
-        self._budgets = {name: Budget(per_second) for name in self._record}
+        self._rate_limits = {name: RateLimit(per_second) for name in self._record}
 
     def measure(self, name: str, seconds: float, type: str, queue: str, failed: str | None) -> None:
-        if not self._budgets[name].take():
+        if not self._rate_limits[name].take():
             return
         attributes = {"headway.job.type": type, "messaging.destination.name": queue}
         if failed is not None:
@@ -175,14 +175,14 @@ class _Durations:
             )
 
 
-class OtelTracing:
+class OtelTracer:
     """The spans."""
 
-    def __init__(self, tracer: Tracer, budget: Budget) -> None:
+    def __init__(self, tracer: trace.Tracer, rate_limit: RateLimit) -> None:
         self._tracer = tracer
-        self._budget = budget
+        self._rate_limit = rate_limit
 
-    def start(self, jobs: Sequence[NewJob]) -> Starting:
+    def start(self, jobs: Sequence[NewJob]) -> StartTrace:
         asked = jobs[-1]  # after its blockers
         attributes: dict[str, str | int] = {
             "messaging.system": SYSTEM,
@@ -201,16 +201,16 @@ class OtelTracing:
         if all(job.queue == asked.queue for job in jobs):
             attributes["messaging.destination.name"] = asked.queue
         span = self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
-        return _Starting(span)
+        return _StartSpan(span)
 
     def attempt(self, job: ClaimedJob, worker: str, blockers: Sequence[str]) -> AttemptTrace | None:
-        if not self._budget.take():
+        if not self._rate_limit.take():
             return None
-        carried = decode_carried(job.trace)
+        carried = decode_trace(job.trace)
         began = time.time_ns()
         span = self._tracer.start_span(
             f"process {job.type}",
-            context=_NOWHERE,
+            context=_EMPTY_CONTEXT,
             kind=SpanKind.CONSUMER,
             attributes={
                 "messaging.system": SYSTEM,
@@ -226,26 +226,25 @@ class OtelTracing:
             links=_links(carried, blockers),
             start_time=began,
         )
-        contexts.attach(set_span_in_context(span, _NOWHERE))
+        contexts.attach(set_span_in_context(span, _EMPTY_CONTEXT))
         return _Attempt(span, began, carried)
 
 
-_NOWHERE = contexts.Context()
+_EMPTY_CONTEXT = contexts.Context()
 
 
-class _Starting:
+class _StartSpan:
     def __init__(self, span: Span) -> None:
         self._span = span
         self._token = contexts.attach(set_span_in_context(span))
         context = span.get_span_context()
-        self.trace = encode_carried(_carried(context)) if context.is_valid else None
+        self.trace = encode_trace(_trace_context(context)) if context.is_valid else None
 
     def end(self, error: BaseException | None) -> None:
         contexts.detach(self._token)
         if error is not None:
             kind = type(error).__qualname__
-            # Only the first line: databases quote rows, and with them payloads, in the others.
-            said = str(error).partition("\n")[0]
+            said = first_line(error)
             self._span.set_attribute("error.type", kind)
             self._span.add_event("exception", {"exception.type": kind, "exception.message": said})
             self._span.set_status(Status(StatusCode.ERROR, said))
@@ -255,7 +254,7 @@ class _Starting:
 class _Attempt:
     __slots__ = ("_began", "_carried", "_context", "_span")
 
-    def __init__(self, span: Span, began: int, carried: Carried | None) -> None:
+    def __init__(self, span: Span, began: int, carried: TraceContext | None) -> None:
         self._span = span
         self._began = began
         self._carried = carried
@@ -271,7 +270,7 @@ class _Attempt:
             return None
         before = self._carried
         began = "" if before is None else before.sequence or before.traceparent
-        return encode_carried(_carried(self._context, began))
+        return encode_trace(_trace_context(self._context, began))
 
     def end(self, outcome: str, seconds: float, failure: Failure | None) -> None:
         span = self._span
@@ -288,20 +287,20 @@ class _Attempt:
                 },
             )
             span.set_status(Status(StatusCode.ERROR, str(failure)))
-        elif outcome not in _HARMLESS:
+        elif outcome not in _NO_ERROR:
             span.set_attribute("error.type", outcome)
             span.set_status(Status(StatusCode.ERROR, outcome.replace("_", " ")))
         span.end(self._began + int(seconds * 1e9))
 
 
-def _links(carried: Carried | None, blockers: Sequence[str]) -> list[Link]:
+def _links(carried: TraceContext | None, blockers: Sequence[str]) -> list[Link]:
     found: list[Link] = []
     if carried is not None:
         _add_link(found, carried.traceparent, carried.tracestate, "creator")
         if carried.sequence:
             _add_link(found, carried.sequence, "", "sequence")
     for text in blockers:
-        blocker = decode_carried(text)
+        blocker = decode_trace(text)
         if blocker is not None:
             _add_link(found, blocker.traceparent, blocker.tracestate, "blocker")
     return found
@@ -316,15 +315,15 @@ def _add_link(links: list[Link], traceparent: str, tracestate: str, kind: str) -
             trace_flags=TraceFlags(int(traceparent[53:55], 16)),
             trace_state=TraceState.from_header([tracestate]) if tracestate else None,
         )
-    except ValueError:  # somebody else wrote it
+    except ValueError:  # not written by Headway
         return
     if context.is_valid:
         links.append(Link(context, {"headway.link": kind}))
 
 
-def _carried(context: SpanContext, sequence: str = "") -> Carried:
+def _trace_context(context: SpanContext, sequence: str = "") -> TraceContext:
     flags = int(context.trace_flags)
-    return Carried(
+    return TraceContext(
         f"00-{context.trace_id:032x}-{context.span_id:016x}-{flags:02x}",
         context.trace_state.to_header(),
         sequence,

@@ -1,8 +1,8 @@
-"""Prometheus: what this process did, and what the store holds, in its text format.
+"""Prometheus metrics of this process and of the store.
 
-PrometheusObserver   counts events; itself a collector, for a registry of your own
-QueueCollector       asks the store when it is scraped
-exposition           both, and the process's own figures, as a page
+PrometheusObserver   counts events; also a collector, for a registry of your own
+QueueCollector       reads the store at each scrape
+exposition           the text of `/metrics`: these collectors and the metrics of the process
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ except ModuleNotFoundError as error:
 
 from headway.domain.events import Event
 from headway.domain.job import JobState
-from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counting, Labels
-from headway.observers.store_gauges import Survey, Surveyor
+from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, EventCounters, Labels
+from headway.observers.store_gauges import StoreGaugeReader, StoreGauges
 from headway.ports.store import Store
 
 BOUNDS = (
@@ -49,31 +49,31 @@ _DURATIONS = {
 _GAUGED = (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.FAILED)
 
 
-class _Quiet(Collector):
+class _UndescribedCollector(Collector):
     def describe(self) -> Iterator[Metric]:
-        """Nothing: else a registry collects, and so asks the store, when this is registered."""
+        """Nothing, or registering would collect, and so query the store."""
         return iter(())
 
 
-class PrometheusObserver(_Quiet):
-    """Give it to the app, and to a registry of yours or to `exposition`."""
+class PrometheusObserver(_UndescribedCollector):
+    """Add it to the app, and to a registry of your own or to `exposition`."""
 
     def __init__(self, *, prefix: str = "headway") -> None:
         self._prefix = prefix
         self._distributions: dict[str, dict[Labels, _Distribution]] = {
             name: {} for name in _DURATIONS
         }
-        self._counting = Counting(self._measure)
-        self.observe: Callable[[Event], None] = self._counting.observe
-        self.observe_all: Callable[[Sequence[Event]], None] = self._counting.observe_all
+        self._counters = EventCounters(self._measure)
+        self.observe: Callable[[Event], None] = self._counters.observe
+        self.observe_all: Callable[[Sequence[Event]], None] = self._counters.observe_all
 
     def collect(self) -> Iterator[Metric]:
-        counting, prefix = self._counting, self._prefix
+        counters, prefix = self._counters, self._prefix
         for counter in COUNTERS:
             family = CounterMetricFamily(
                 f"{prefix}_{counter.plural}", counter.says, labels=counter.labels
             )
-            counted = counting.counts(counter)
+            counted = counters.counts(counter)
             if not counter.labels and not counted:
                 counted = {(): 0}
             for labels, much in counted.items():
@@ -85,8 +85,8 @@ class PrometheusObserver(_Quiet):
                 durations.add_metric(labels, *distribution.cumulated())
             yield durations
         for full, says, found in (
-            ("worker_running", "Executions that run in this process", counting.processing()),
-            ("worker_idle", "Free slots here that could take a job", counting.idle()),
+            ("worker_running", "Executions that run in this process", counters.processing()),
+            ("worker_idle", "Free slots here that could take a job", counters.idle()),
         ):
             gauge = GaugeMetricFamily(f"{prefix}_{full}", says, labels=("type",))
             for type, much in found.items():
@@ -115,39 +115,39 @@ class _Distribution:
         return list(zip(_BOUND_NAMES, accumulate(self.counts), strict=True)), self.sum
 
 
-class QueueCollector(_Quiet):
-    """Jobs by queue, type and state, how long they wait, how fast they are done. The store is asked
-    when this is scraped, at most every five seconds, and only for what it finds in bounded time."""
+class QueueCollector(_UndescribedCollector):
+    """Jobs by queue, type and state, waiting times and throughput. Each scrape reads the store,
+    at most every five seconds, with queries of bounded cost."""
 
     def __init__(self, store: Store, *, prefix: str = "headway") -> None:
-        self._surveyor = Surveyor(store)
+        self._reader = StoreGaugeReader(store)
         self._prefix = prefix
 
     def collect(self) -> Iterator[Metric]:
-        survey = self._surveyor.survey()
+        gauges = self._reader.read()
         yield GaugeMetricFamily(
-            f"{self._prefix}_store_up", "Whether the store answers", value=survey is not None
+            f"{self._prefix}_store_up", "Whether the store answers", value=gauges is not None
         )
-        if survey is not None:
-            yield from self._families(survey)
+        if gauges is not None:
+            yield from self._families(gauges)
 
-    def _families(self, survey: Survey) -> Iterator[Metric]:
+    def _families(self, gauges: StoreGauges) -> Iterator[Metric]:
         jobs = GaugeMetricFamily(
             f"{self._prefix}_jobs",
             "Jobs by state; very many are estimated",
             labels=("type", "queue", "state"),
         )
-        for each in survey.tallies:
+        for each in gauges.tallies:
             if each.state in _GAUGED:
                 state = each.state.value if each.due else "scheduled"
                 jobs.add_metric((each.type, each.queue, state), each.count)
         yield jobs
         oldest = GaugeMetricFamily(
             f"{self._prefix}_oldest_waiting_seconds",
-            "How long the longest due job has waited",
+            "Seconds that the oldest due job has waited",
             labels=("type", "queue"),
         )
-        for labels, seconds in survey.oldest_waiting().items():
+        for labels, seconds in gauges.oldest_waiting().items():
             oldest.add_metric(labels, seconds)
         yield oldest
         speed = GaugeMetricFamily(
@@ -155,22 +155,22 @@ class QueueCollector(_Quiet):
             "Jobs completed per second, by all workers, over the last minute",
             labels=("queue",),
         )
-        for queue, much in survey.per_second.items():
+        for queue, much in gauges.per_second.items():
             speed.add_metric((queue,), much)
         yield speed
         paused = GaugeMetricFamily(
             f"{self._prefix}_queue_paused", "1 for a paused queue", labels=("queue",)
         )
-        for queue in sorted(survey.paused):
+        for queue in sorted(gauges.paused):
             paused.add_metric((queue,), 1)
         yield paused
         yield GaugeMetricFamily(
-            f"{self._prefix}_workers", "Workers that live", value=survey.workers
+            f"{self._prefix}_workers", "Workers that are alive", value=gauges.workers
         )
 
 
-class Listening(Protocol):
-    """An app's `observers`."""
+class ObserverErrorCounts(Protocol):
+    """The counts that an app's `observers` keep."""
 
     @property
     def errors(self) -> int: ...
@@ -179,10 +179,10 @@ class Listening(Protocol):
     def dropped(self) -> int: ...
 
 
-class ObserverCollector(_Quiet):
-    """How the app's observers themselves fare."""
+class ObserverCollector(_UndescribedCollector):
+    """Errors and dropped events of the app's observers."""
 
-    def __init__(self, observers: Listening, *, prefix: str = "headway") -> None:
+    def __init__(self, observers: ObserverErrorCounts, *, prefix: str = "headway") -> None:
         self._observers = observers
         self._prefix = prefix
 
@@ -194,14 +194,14 @@ class ObserverCollector(_Quiet):
         )
         yield CounterMetricFamily(
             f"{self._prefix}_observer_dropped",
-            "Events that went by an observer that could not keep up",
+            "Events dropped because an observer could not keep up",
             value=self._observers.dropped,
         )
 
 
 def exposition(*collectors: Collector) -> Callable[[], tuple[str, bytes]]:
-    """Makes the page that `/metrics` shows, its type and its content, anew with each call. A call
-    blocks, for a few seconds at most. The process's own figures are on it, too.
+    """A function that returns content type and content of `/metrics`, with the metrics of the
+    process. Each call collects anew, and blocks for a few seconds at most.
 
         page = exposition(observer, QueueCollector(app.store))
     """

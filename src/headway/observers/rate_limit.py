@@ -1,18 +1,18 @@
-"""How much may be recorded in detail: so many a second, and a second's worth at once."""
+"""A rate limit: so many per second, and up to one second's worth at once."""
 
 from __future__ import annotations
 
 from time import monotonic
 
 
-class Budget:
-    """What comes evenly is taken evenly. Two threads may take one too many."""
+class RateLimit:
+    """A steady stream is sampled evenly. Two threads may take one too many."""
 
     __slots__ = ("_left", "_rate", "_since")
 
     def __init__(self, per_second: float | None) -> None:
         self._rate = per_second
-        """None: all there is."""
+        """None: no limit."""
         self._left = per_second or 0.0
         self._since = monotonic()
 

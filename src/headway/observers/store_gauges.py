@@ -1,4 +1,4 @@
-"""What waits and what runs, asked of the store when somebody collects it, at a bounded price."""
+"""Gauges read from the store at each collection, at bounded cost: waiting and running jobs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from headway.ports.store import Operations, Store
 from headway.runtime.forks import Forkable
 
 FRESH_FOR = 5.0
-"""Seconds for which an answer is given again, however often one asks."""
-PATIENCE = 3.0
-"""Seconds that a store's answer is waited for."""
+"""Seconds for which an answer is reused."""
+TIMEOUT = 3.0
+"""Seconds to wait for the store's answer."""
 SLICES, SLICE = 12, 5.0
-"""Over which throughput is taken: a minute."""
+"""Number and seconds of the time slices that throughput is computed from: a minute."""
 ALIVE_FOR = timedelta(seconds=20)
-"""How long after its last sign a worker is counted as living."""
+"""How long after its last heartbeat a worker counts as alive."""
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    """By the store's clock."""
+    """The time of the store's clock."""
     tallies: list[Tally]
     per_second: dict[str, float]
-    """Jobs completed in the last minute, by queue."""
+    """Completed jobs per second in the last minute, by queue."""
     paused: frozenset[str]
     workers: int
 
     def oldest_waiting(self) -> dict[tuple[str, str], float]:
-        """Seconds that the longest due pending job has waited, by type and queue."""
+        """Seconds that the oldest due job has waited, by type and queue."""
         return {
             (each.type, each.queue): max((self.at - each.oldest).total_seconds(), 0.0)
             for each in self.tallies
@@ -43,8 +43,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Surveyor(Forkable):
-    """Asks a store, from any thread. A store that is away holds nobody up for long."""
+class StoreGaugeReader(Forkable):
+    """Reads the gauges of a store, from any thread; waits at most `TIMEOUT` for the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -54,26 +54,26 @@ class Surveyor(Forkable):
     def in_child(self) -> None:
         self._lock = threading.Lock()
         self._asking: threading.Thread | None = None
-        self._found: Survey | None = None
+        self._found: StoreGauges | None = None
         self._found_at = float("-inf")
 
-    def survey(self) -> Survey | None:
-        """How things are; None if the store does not say."""
+    def read(self) -> StoreGauges | None:
+        """The gauges; None if the store does not answer."""
         with self._lock:
             if time.monotonic() - self._found_at < FRESH_FOR:
                 return self._found
             asking = self._asking
             if asking is None or not asking.is_alive():
                 asking = self._asking = threading.Thread(
-                    target=self._ask, name="headway-survey", daemon=True
+                    target=self._ask, name="headway-store-gauges", daemon=True
                 )
                 asking.start()
-        asking.join(PATIENCE)
+        asking.join(TIMEOUT)
         return None if asking.is_alive() else self._found
 
     def _ask(self) -> None:
         try:
-            found = self._store.run_sync(look, self._store)
+            found = self._store.run_sync(read_gauges, self._store)
         except Exception:
             found = None
         self._found = found
@@ -82,22 +82,22 @@ class Surveyor(Forkable):
 
 
 @reading
-def look(store: Operations) -> Operation[Survey]:
+def read_gauges(store: Operations) -> Operation[StoreGauges]:
     now = yield from store.time()
     tallies = yield from store.tally(now=now)
     ended = yield from store.throughput(SLICES, SLICE, now=now)
     queues = yield from store.managed_queues()
     workers = yield from store.workers()
-    return Survey(
+    return StoreGauges(
         at=now,
         tallies=tallies,
-        per_second=_speeds(ended),
+        per_second=_per_second(ended),
         paused=frozenset(queue.name for queue in queues if queue.paused_at is not None),
-        workers=sum(_lives(worker, now) for worker in workers),
+        workers=sum(_is_alive(worker, now) for worker in workers),
     )
 
 
-def _speeds(ended: list[EndedCount]) -> dict[str, float]:
+def _per_second(ended: list[EndedCount]) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for each in ended:
         if each.state is JobState.COMPLETED and each.covered > 0:
@@ -105,5 +105,5 @@ def _speeds(ended: list[EndedCount]) -> dict[str, float]:
     return dict(found)
 
 
-def _lives(worker: WorkerRecord, now: datetime) -> bool:
+def _is_alive(worker: WorkerRecord, now: datetime) -> bool:
     return worker.seen_at > now - ALIVE_FOR

@@ -1,16 +1,16 @@
-"""What travels with a job from who asked for it to who runs it: W3C trace contexts, as JSON."""
+"""The W3C trace context that a job carries from its start to its attempts, as JSON."""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
+class TraceContext(msgspec.Struct, frozen=True, omit_defaults=True):
     traceparent: str
-    """Of the span that created the job."""
+    """The span that created the job."""
     tracestate: str = ""
     sequence: str = ""
-    """The traceparent of the span that started the job's sequence, if that is another one."""
+    """The traceparent of the span that started the job's sequence, if it is another span."""
 
     @property
     def trace_id(self) -> str:
@@ -18,15 +18,15 @@ class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Carried)
+_decoder = msgspec.json.Decoder(TraceContext)
 
 
-def encode_carried(carried: Carried) -> str:
-    return _encoder.encode(carried).decode()
+def encode_trace(context: TraceContext) -> str:
+    return _encoder.encode(context).decode()
 
 
-def decode_carried(text: str | None) -> Carried | None:
-    """None for what somebody else has put there."""
+def decode_trace(text: str | None) -> TraceContext | None:
+    """None for text that Headway did not write."""
     if text is None:
         return None
     try:

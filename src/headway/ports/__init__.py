@@ -1,1 +1,4 @@
-"""The promises between the rooms, as Protocols; what may run at once is in their docstrings."""
+"""Interfaces between the packages, as Protocols; their docstrings say what is thread-safe.
+
+They know the domain only; every package above may use them.
+"""

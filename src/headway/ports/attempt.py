@@ -1,4 +1,4 @@
-"""Which attempt runs here: what a handler starts descends from it, what it logs names it."""
+"""The attempt that runs in the current context: parent of what is started there, named in logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.domain.job import ClaimedJob
 
 
 class RunningAttempt(Protocol):
-    """What the code under a handler may know of the execution that it is part of."""
+    """The part of an attempt that code called by a handler may read."""
 
     @property
     def claimed(self) -> ClaimedJob: ...
@@ -24,5 +24,4 @@ class RunningAttempt(Protocol):
 current_attempt: ContextVar[RunningAttempt | None] = ContextVar(
     "headway_current_attempt", default=None
 )
-"""Set by the worker in the context of each handler, in threads and child processes too; None
-outside of handlers."""
+"""Set by the worker for each handler, in threads and child processes too; None elsewhere."""

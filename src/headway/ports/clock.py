@@ -1,4 +1,4 @@
-"""Time, as the engine sees it."""
+"""The clock that client and worker use."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two times: the one handed to stores, and one that only ever goes forward.
-
-    Safe to call from any thread.
-    """
+    """The time for stores, and a monotonic time. Thread-safe."""
 
     def now(self) -> datetime | None:
-        """What store operations are given as `now`; None (production) is the store's own clock."""
+        """The `now` of store operations; None (production): the store's own clock."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from some fixed moment; used for deadlines and durations."""
+        """Seconds since a fixed moment, for deadlines and durations."""
         ...

@@ -1,4 +1,4 @@
-"""What a notifier carries: hints that something happened. They may be lost, doubled or late."""
+"""What a notifier carries: hints that something happened, which may be lost, doubled or late."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from enum import StrEnum
 import msgspec
 
 
-class JobsScheduled(msgspec.Struct, frozen=True, tag_field="news", tag="scheduled"):
+class JobsScheduled(msgspec.Struct, frozen=True, tag_field="kind", tag="scheduled"):
     """`count` jobs of this queue and type can be claimed from `run_at` on."""
 
     queue: str
     type: str
     count: int
-    """How many idle workers are worth waking; 0: nobody knows, so everyone may look."""
+    """How many idle workers to wake; 0 (unknown): all of them."""
     run_at: datetime | None = None
     """None: only the store knows."""
-    hint: str | None = None
-    """Names the budget that `count` is kept in, where the notifier keeps one."""
+    budget: str | None = None
+    """Name of the counter from which processes take their share of `count`; None: no counter."""
 
     def joined(self, other: JobsScheduled) -> JobsScheduled:
-        """One piece of news instead of two of the same queue and type: counts add up."""
+        """Merge two notifications of the same queue and type: counts add up."""
         count = self.count + other.count if self.count and other.count else 0
         if self.run_at is None or other.run_at is None:
             run_at = None
@@ -30,26 +30,26 @@ class JobsScheduled(msgspec.Struct, frozen=True, tag_field="news", tag="schedule
         return JobsScheduled(self.queue, self.type, count, run_at)
 
 
-class SequenceEnded(msgspec.Struct, frozen=True, tag_field="news", tag="ended"):
+class SequenceEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="ended"):
     """The sequence completed, failed or was cancelled."""
 
     sequence_id: str
 
 
-class OwnershipLost(msgspec.Struct, frozen=True, tag_field="news", tag="lost"):
-    """Whoever runs this job no longer owns it."""
+class OwnershipLost(msgspec.Struct, frozen=True, tag_field="kind", tag="lost"):
+    """The worker that runs this job no longer owns it."""
 
     job_id: str
     reason: str
     worker: str | None = None
-    """Who ran it; None: whoever it is."""
+    """The worker that ran it; None: unknown, so every worker is told."""
 
 
-News = JobsScheduled | SequenceEnded | OwnershipLost
+Notification = JobsScheduled | SequenceEnded | OwnershipLost
 
 
 class Topic(StrEnum):
-    """The three kinds of news, each of which can be listened to by itself."""
+    """The three kinds of notifications; each can be subscribed to by itself."""
 
     SCHEDULED = "scheduled"
     ENDED = "ended"
@@ -57,17 +57,17 @@ class Topic(StrEnum):
 
 
 class Interest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which news somebody wants to hear. Whoever names nothing hears nothing."""
+    """Which notifications a subscriber wants; by default none."""
 
     queues: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
-    """Jobs scheduled in one of these queues that are of one of these types."""
+    """Scheduled jobs in one of these queues that have one of these types."""
     sequences: frozenset[str] = frozenset()
-    """The ends of these sequences."""
+    """Ends of these sequences."""
     worker: str | None = None
-    """The jobs that this worker loses."""
+    """Lost jobs of this worker."""
     everything: bool = False
-    """All news, as an onlooker: it takes nothing from the budget of those who work."""
+    """All notifications, without taking a share of any budget."""
 
     @property
     def topics(self) -> frozenset[Topic]:

@@ -1,4 +1,4 @@
-"""Who wakes sleepers."""
+"""The notifier: wakes workers and callers that wait."""
 
 from __future__ import annotations
 
@@ -8,79 +8,76 @@ from typing import Protocol
 
 import msgspec
 
-from headway.ports.notifications import EVERYTHING, Interest, News
+from headway.ports.notifications import EVERYTHING, Interest, Notification
 from headway.ports.statement import Operation
 
-Listener = Callable[[News], None]
+Listener = Callable[[Notification], None]
 Disposer = Callable[[], Awaitable[None]]
 
 
 class Reach(IntEnum):
-    """Whose news a notifier carries; who hears of less looks more often."""
+    """Whose commits a notifier announces; the fewer, the more often subscribers poll."""
 
     NOBODY = 0
     PROCESS = 1
-    """What this process commits."""
+    """Commits of this process."""
     EVERYONE = 2
-    """What any process commits by itself, but not what callers commit in their own transactions."""
+    """Commits of every process, except those of callers' own transactions."""
     EVERY_COMMIT = 3
-    """What is committed, by whomever."""
+    """All commits."""
 
 
-class Hearing(msgspec.Struct, frozen=True):
-    """What a notifier says of itself to its subscribers: whether news reaches them.
+class NotifierStatus(msgspec.Struct, frozen=True):
+    """Whether notifications reach a subscriber. At each report some may have been missed, so the
+    subscriber looks into the store once."""
 
-    Whenever it is said, news may have been missed: look once for yourself.
-    """
-
-    flows: bool
+    connected: bool
     reason: str = ""
-    """Why it does not."""
+    """Why they do not."""
 
 
-Attendant = Callable[[Hearing], None]
+StatusListener = Callable[[NotifierStatus], None]
 
 
 def _always() -> bool:
     return True
 
 
-def _ignore(_: Hearing) -> None: ...
+def _ignore(_: NotifierStatus) -> None: ...
 
 
 class Notifier(Protocol):
-    """Carries news between processes. Only ever a hint: news may be lost, doubled or late, and
-    everything still works, later, by polling. So nothing here fails because a server is away:
-    it is tried again, in the background, for as long as it takes.
+    """Carries notifications between processes. They are hints: they may be lost, doubled or late,
+    and polling still finds everything, later. So no method fails because a server is away: the
+    notifier connects again in the background, for as long as it takes.
 
     `publish` and `subscribe` may be called from any task of any loop, `publish_soon` and `wants`
-    from any thread. A listener is called on the loop that subscribed it, in the order of
-    publication as far as its sender and it are alone; one that raises harms no other.
+    from any thread. A listener is called on the loop that subscribed it, in the order in which one
+    publisher sent its notifications; a listener that raises does not affect the others.
 
-    **Budgets.** Of the subscribers that are interested in jobs, at most as many are handed a
-    JobsScheduled as it has jobs, and only such as say that they are idle; counts add up. A busy
-    subscriber is handed it as well and takes nothing from the budget: it looks when it has room.
-    A notifier that cannot count across processes does so within each.
+    **Budgets.** A JobsScheduled of N jobs goes to at most N idle subscribers; counts add up. Busy
+    subscribers get it as well, without a share of the budget: they look when they have room.
+    A notifier that cannot count across processes counts within each process.
     """
 
     @property
     def reach(self) -> Reach: ...
 
     async def open(self) -> None:
-        """Get ready; needs no server to be there. Opening again after `close` is fine."""
+        """Prepare; needs no server yet. May be called again after `close`."""
         ...
 
     async def close(self) -> None:
-        """Send what is left, for a moment, and let go of everything. Closing twice is fine.
+        """Send what is unsent, within a short time limit, and disconnect. May be called twice.
         Afterwards `publish` and `subscribe` raise NotifierClosed."""
         ...
 
-    async def publish(self, news: Sequence[News]) -> None:
-        """Tell everyone; returns when handed over, not when heard, nor even sent."""
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        """Queue notifications for sending; returns before they are sent."""
         ...
 
-    def publish_soon(self, news: Sequence[News]) -> None:
-        """As `publish`, from code that cannot await; never raises, never blocks."""
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
+        """`publish` for code that cannot await; never raises, never blocks."""
         ...
 
     async def subscribe(
@@ -89,22 +86,23 @@ class Notifier(Protocol):
         interest: Interest = EVERYTHING,
         *,
         idle: Callable[[], bool] = _always,
-        hearing: Attendant = _ignore,
+        on_status: StatusListener = _ignore,
     ) -> Disposer:
-        """Hear the news that are of interest: the subscription is active when this returns, or
-        `hearing` has been told that it cannot be yet. The disposer may be called again.
+        """Call `listener` with the notifications that match `interest`. When this returns, the
+        subscription is active, or `on_status` was told why it is not yet. The returned function
+        unsubscribes; it may be called twice.
 
-        `idle` says whether this subscriber has use for news of jobs; it may be asked from any
-        thread, and must only look. `hearing` is called on the subscriber's loop when news stops to
-        flow, when it flows again, and when some may have been missed.
+        `idle` says whether this subscriber wants notifications of jobs; it is called from any
+        thread and must not block. `on_status` is called on the subscriber's loop when the
+        connection is lost, when it is back, and when notifications may have been missed.
         """
         ...
 
-    def wants(self, kind: type[News]) -> bool:
-        """Whether anybody may want such news; where not, making them can be saved."""
+    def wants(self, kind: type[Notification]) -> bool:
+        """Whether there may be a subscriber for this kind; if not, callers need not publish it."""
         ...
 
-    def within(self, store: str) -> Callable[[Sequence[News]], Operation[None]] | None:
-        """An operation that publishes with the commit of the transaction it is run in, and never
-        if that is rolled back; None if this notifier cannot do so in the store of this name."""
+    def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
+        """An operation that publishes inside a transaction: notifications are sent with its commit,
+        and not at all after a rollback. None if this notifier cannot do so in this store."""
         ...

@@ -1,4 +1,4 @@
-"""Who hears what happens."""
+"""Observers: called with every lifecycle event."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from headway.domain.events import Event
 
 
 class Observer(Protocol):
-    """Hears every lifecycle event after it is committed.
+    """Called with every lifecycle event after its commit.
 
-    Called from the worker's loop, from its heartbeat thread and from whoever uses a client, so
-    `observe` must be safe to call from several threads and should not block. What it raises is
-    swallowed and counted. One that takes long is put into a thread of its own; what it cannot keep
-    up with there is dropped and counted.
+    The worker's loop, its heartbeat thread and users of a client call `observe`, so it must be
+    thread-safe and should not block. Its errors are swallowed and counted. A slow observer is moved
+    to a thread of its own; events that it cannot keep up with are dropped and counted.
 
-    Three attributes are optional, and looked at when it is added. An observer whose `every_job` is
-    false does not need to hear of every job that starts and completes, only of what needs
-    somebody's attention. One that has `observe_all` is handed many events at once where there are
-    many. One that has `tracing` (`headway.ports.tracing`) is asked for spans.
+    Three attributes are optional, and read when the observer is added. With `every_job` false it
+    need not get the start and completion of every job, only what needs attention. With
+    `observe_all` it gets many events in one call. With `tracer` (`headway.ports.tracer`) it is
+    asked for spans.
     """
 
     def observe(self, event: Event, /) -> None: ...

@@ -11,32 +11,31 @@ from headway.ports.statement import Row, Statement
 class AsyncProvider(Protocol):
     """Runs statements on one kind of awaitable connection, inside the transaction the user opened.
 
-    It never commits or rolls back, begins only what the driver itself would have begun at the first
-    statement, and leaves the connection as it found it: its settings, row factories, cursors. A
-    connection on which what is written could not be undone is refused with ConfigurationError.
-    `headway.testing.conformance.provider` checks all of it.
+    It never commits or rolls back, begins a transaction only where the driver would at its first
+    statement, and leaves settings, row factories and cursors of the connection unchanged. It
+    refuses a connection in autocommit mode, where writes could not be undone, with
+    ConfigurationError. `headway.testing.conformance.provider` checks all of it.
     """
 
     def accepts(self, tx: object) -> bool:
-        """Whether `tx` is of the kind that this provider knows."""
+        """Whether this provider can use `tx`."""
         ...
 
     async def execute(self, tx: Any, statement: Statement) -> Sequence[Row]:
-        """Run one statement; its rows, or none. Lists among its parameters are arrays on
-        PostgreSQL (`headway.drivers.postgres_parameters`) and JSON on SQLite
-        (`headway.drivers.sqlite`), where a batch without rows answers with one: the number of rows
-        it changed."""
+        """Run one statement and return its rows, if any. List parameters are arrays on PostgreSQL
+        (`headway.drivers.postgres_parameters`) and JSON on SQLite (`headway.drivers.sqlite`), where
+        a batch without result rows returns one row: the number of changed rows."""
         ...
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
-        """Have `callback` called once the transaction has committed, and never if it, or the
-        savepoint that is open now, is rolled back. False if this driver does not let us see that:
-        then the notifier puts its news into the transaction, or polling finds the jobs."""
+        """Call `callback` after the commit of the transaction, and never if it, or the savepoint
+        that is open now, is rolled back. False if the driver does not show commits: then the
+        notifier publishes inside the transaction, or polling finds the jobs."""
         ...
 
 
 class SyncProvider(Protocol):
-    """The same for connections that block."""
+    """The same for sync connections."""
 
     def accepts(self, tx: object) -> bool: ...
 
@@ -46,4 +45,4 @@ class SyncProvider(Protocol):
 
 
 Provider = AsyncProvider | SyncProvider
-"""Which of the two it is shows in whether `execute` is a coroutine function."""
+"""An AsyncProvider if `execute` is a coroutine function, else a SyncProvider."""

@@ -1,4 +1,4 @@
-"""The piece of SQL that an operation asks for and a connection runs."""
+"""Statements and operations: an operation yields statements, a connection runs them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Row = Sequence[Any]
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """One statement and what it needs. Whoever runs it sends its rows back to the operation.
+    """One SQL statement with its parameters. The runner sends its rows back to the operation.
 
-    `rows`, if given, holds one tuple per item of a batch: a store whose SQL takes arrays gets the
-    columns of them before `params`, one whose SQL takes JSON gets them as one parameter. `alone`
-    says that the statement is all that its verb does, or that it only reads: when the verb is run
-    by itself, it needs no transaction around it.
+    `rows`, if given, holds one tuple per item of a batch: as arrays of their columns before
+    `params` where the SQL takes arrays, as one JSON parameter where it takes JSON. `alone`: the
+    statement is the only one of its operation, or only reads, so outside of a caller's transaction
+    it needs none.
     """
 
     sql: str
@@ -27,18 +27,18 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     rows: Sequence[tuple[Any, ...]] | None = None
     alone: bool = False
     varied: bool = False
-    """The best plan depends on the parameters, so it is not kept."""
+    """The best plan depends on the parameters, so the statement is not prepared."""
 
 
 Operation = Generator[Any, Any, T]
-"""What a store does, as a generator: it yields what its runner must execute (a Statement, for SQL
-stores; nothing at all for the memory store) and returns the answer. The same generator is driven
-by an awaiting runner, a blocking one, or on a connection that the user owns."""
+"""A store's operation as a generator: it yields what its runner executes (Statements for SQL
+stores, nothing for the memory store) and returns the answer. An async runner, a sync runner and a
+connection of the user can all run the same generator."""
 
 
 def reading(operation: Callable[P, Operation[T]]) -> Callable[P, Operation[T]]:
-    """Mark an operation that changes nothing (unless it is asked to `lock`): a store may run it
-    beside what is being written."""
+    """Mark an operation that changes nothing (unless called with `lock`): a store may run it
+    concurrently with writes."""
     setattr(operation, "reads", True)  # noqa: B010 - functions declare no such attribute
     return operation
 

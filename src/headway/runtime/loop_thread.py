@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 class _Threads(ThreadPoolExecutor):
     """While the interpreter ends it starts no more threads, but there is still something to close,
-    and news to be sent: then work is done at once, by whoever asks for it."""
+    and notifications to be sent: then work is done at once, by whoever asks for it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:

@@ -1,4 +1,4 @@
-"""How much polling news can save."""
+"""How much polling notifications can save."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INFORMED = 1.5
 
 
 def polling_saved(store: Store, notifier: Notifier | None) -> float:
-    """How many times less often one may look while news flows; 1 if there is too little of it."""
+    """How many times less often one may look while notifications arrive; 1 if there are too few."""
     if notifier is None:
         return 1.0
     match notifier.reach:

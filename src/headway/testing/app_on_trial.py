@@ -17,7 +17,7 @@ from headway.domain.queries import JobFilter
 from headway.domain.request import Step
 from headway.jobs.job import Job
 from headway.jobs.job_type import StepType
-from headway.ports.notifications import News
+from headway.ports.notifications import Notification
 from headway.ports.store import Store
 from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
@@ -227,7 +227,7 @@ class Rig:
         return "; ".join(f"{job.type} {job.input}" for job in jobs) or "none at all"
 
 
-def _ignore(news: News, seconds: float) -> None: ...
+def _ignore(notification: Notification, seconds: float) -> None: ...
 
 
 def _encoded(arguments: Mapping[str, Any] | None) -> dict[str, Any]:

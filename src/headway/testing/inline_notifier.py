@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from headway.notifiers.local import LocalNotifier
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 
 
 class InlineNotifier(LocalNotifier):
@@ -18,16 +18,16 @@ class InlineNotifier(LocalNotifier):
         self._run = run
         self._run_soon = run_soon
 
-    async def publish(self, news: Sequence[News]) -> None:
-        super().publish_soon(news)
-        if self.inline and _has_jobs(news):
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        super().publish_soon(notifications)
+        if self.inline and _has_jobs(notifications):
             await self._run()
 
-    def publish_soon(self, news: Sequence[News]) -> None:
-        super().publish_soon(news)
-        if self.inline and _has_jobs(news):
+    def publish_soon(self, notifications: Sequence[Notification]) -> None:
+        super().publish_soon(notifications)
+        if self.inline and _has_jobs(notifications):
             self._run_soon()
 
 
-def _has_jobs(news: Sequence[News]) -> bool:
-    return any(isinstance(item, JobsScheduled) for item in news)
+def _has_jobs(notifications: Sequence[Notification]) -> bool:
+    return any(isinstance(item, JobsScheduled) for item in notifications)

@@ -13,7 +13,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
 from headway.errors import Failure
 from headway.jobs.handler import Handler
-from headway.ports.tracing import AttemptTrace
+from headway.ports.tracer import AttemptTrace
 from headway.worker.slots import Lane
 
 if TYPE_CHECKING:

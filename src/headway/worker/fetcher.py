@@ -1,6 +1,6 @@
 """Claims jobs, as many as this worker can soon start, when there is reason to look for them.
 
-Reasons to look: the last claim was full, news of jobs arrived, a retry falls due, or it has been a
+Reasons to look: the last claim was full, a notification came, a retry falls due, or it has been a
 while. A worker without room waits for a handler to end.
 """
 
@@ -25,7 +25,7 @@ from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
 from headway.ports.clock import Clock
-from headway.ports.notifications import JobsScheduled, News
+from headway.ports.notifications import JobsScheduled, Notification
 from headway.ports.store import Store
 from headway.runtime.backoff import Trouble, in_short, is_transient, sleep_unless
 from headway.worker.attempt import LEASE_EXPIRED, Execution
@@ -104,19 +104,19 @@ class Fetcher:
         self._stopped.set()
         self._wake()
 
-    def hear(self, news: News) -> None:
-        """News from outside."""
-        if isinstance(news, JobsScheduled) and self._concerns(news):
-            self._store.expect(news.queue, news.run_at)
+    def hear(self, notification: Notification) -> None:
+        """A notification from outside."""
+        if isinstance(notification, JobsScheduled) and self._concerns(notification):
+            self._store.expect(notification.queue, notification.run_at)
             # Its run_at may lie ahead, but whose clock is right? Looking once too often is cheap.
             self.expect()
-            if news.run_at is not None:
-                self.expect((news.run_at - datetime.now(UTC)).total_seconds())
+            if notification.run_at is not None:
+                self.expect((notification.run_at - datetime.now(UTC)).total_seconds())
 
-    def hear_own(self, news: News, seconds: float) -> bool:
-        """News of this worker's own making: a job can be claimed in so many seconds. Whether that
+    def hear_own(self, notification: Notification, seconds: float) -> bool:
+        """This worker's own notification: a job can be claimed in so many seconds. Whether that
         wakes this worker, so that nobody else need wake for it."""
-        if not isinstance(news, JobsScheduled) or not self._concerns(news):
+        if not isinstance(notification, JobsScheduled) or not self._concerns(notification):
             return False
         wakes = seconds <= 0 and self.is_idle()
         self.expect(seconds)
@@ -136,8 +136,8 @@ class Fetcher:
             and not self._stopped.is_set()
         )
 
-    def rely_on_news(self, longest_pause: float | None) -> None:
-        """Look this rarely when idle; None: news does not come, look as often as one must. Either
+    def rely_on_notifications(self, longest_pause: float | None) -> None:
+        """Look this rarely when idle; None: without notifications, as often as one must. Either
         way something may have been missed, so look now."""
         self._longest_pause = longest_pause or self._settings.poll_every
         self._empty_handed = 0
@@ -339,7 +339,7 @@ class Fetcher:
                 return blocked  # to be given back with all the others
         else:
             blocked = await self._ask_one_by_one(blocked)
-        if self._observers.tracing is not None:
+        if self._observers.tracer is not None:
             with contextlib.suppress(Exception):  # it is only asked for the sake of links
                 await self._ask_for_traces(blocked)
         return blocked
@@ -428,7 +428,7 @@ class Fetcher:
             self._empty_handed = 0  # by whose clock was it due? look again soon
 
     def _pause(self) -> float | None:
-        """How long to wait for news at most."""
+        """How long to wait for a notification at most."""
         if self._hungry:  # only room is lacking, and that makes itself heard
             return HOARDED if self._lanes.waiting else None
         pause = min(self._longest_pause, SHORTEST_POLL * 2.0 ** min(self._empty_handed, 20))
@@ -441,8 +441,8 @@ class Fetcher:
         self._hungry = True
         self._wake()
 
-    def _concerns(self, news: JobsScheduled) -> bool:
-        return news.queue in self._lanes and news.type in self._handlers
+    def _concerns(self, notification: JobsScheduled) -> bool:
+        return notification.queue in self._lanes and notification.type in self._handlers
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

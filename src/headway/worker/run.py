@@ -25,8 +25,8 @@ from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
-from headway.ports.notifications import Interest, News, OwnershipLost
-from headway.ports.notifier import Disposer, Hearing, Notifier
+from headway.ports.notifications import Interest, Notification, OwnershipLost
+from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
 from headway.runtime.backoff import NOTIFIER, Trouble, sleep_unless
 from headway.runtime.polling import polling_saved
@@ -245,7 +245,7 @@ class WorkerRun:
             observe(WorkerStopped(settings.worker_id))
 
     async def _subscribe(self) -> float:
-        """Hear news if that can be; else the seconds to wait before trying again."""
+        """Subscribe to notifications if possible; else the seconds to wait before trying again."""
         if self._notifier is None:
             return 0.0
         try:
@@ -257,14 +257,14 @@ class WorkerRun:
                     worker=self._settings.worker_id,
                 ),
                 idle=self._fetcher.is_idle,
-                hearing=self._attend,
+                on_status=self._attend,
             )
         except Exception as error:
             return self._listening.began(error)
         return 0.0
 
     async def _keep_subscribed(self) -> None:
-        """Without news a worker polls; it goes on trying to hear some."""
+        """Without notifications a worker polls, and tries again to subscribe."""
         pause = LAST_WAIT
         while self._notifier is not None and self._unsubscribe is None:
             if await sleep_unless(self._stopping, pause):
@@ -368,26 +368,26 @@ class WorkerRun:
             seen_at=datetime.now(UTC),
         )
 
-    def _hear(self, news: News) -> None:
-        if isinstance(news, OwnershipLost):
+    def _hear(self, notification: Notification) -> None:
+        if isinstance(notification, OwnershipLost):
             # A hint may be late, and the job ours again: ask.
-            if any(execution.claimed.id == news.job_id for execution in self._held):
+            if any(execution.claimed.id == notification.job_id for execution in self._held):
                 self._heartbeat.check_now()
         else:
-            self._fetcher.hear(news)
+            self._fetcher.hear(notification)
 
-    def _attend(self, hearing: Hearing) -> None:
-        """The notifier says whether news flows."""
-        if hearing.flows:
+    def _attend(self, status: NotifierStatus) -> None:
+        """The notifier says whether it is connected."""
+        if status.connected:
             self._listening.over()
             saved = polling_saved(self._store, self._notifier)
-            self._fetcher.rely_on_news(self._settings.polling_when_told(saved))
+            self._fetcher.rely_on_notifications(self._settings.polling_when_told(saved))
         else:
-            self._listening.began_with(hearing.reason)
-            self._fetcher.rely_on_news(None)
+            self._listening.began_with(status.reason)
+            self._fetcher.rely_on_notifications(None)
 
-    def _hear_own(self, news: News, seconds: float) -> bool:
-        return self._fetcher.hear_own(news, seconds)
+    def _hear_own(self, notification: Notification, seconds: float) -> bool:
+        return self._fetcher.hear_own(notification, seconds)
 
     def _committed(self) -> None:
         self._fetcher.committed()

@@ -21,7 +21,7 @@ from headway.errors import InvalidOption
 
 MAX_BATCH = 500
 MOST_SAVED = 5.0
-"""Seconds by which polling slows at most while news flows."""
+"""Seconds by which polling slows at most while notifications arrive."""
 WEEK = timedelta(days=7)
 
 
@@ -93,9 +93,9 @@ class WorkerSettings:
     heartbeat_every: float | None = None
     """None: a third of the lease."""
     poll_every: float = 1.0
-    """How long an idle worker that hears no news waits before it looks again."""
+    """How long an idle worker without notifications waits before it looks again."""
     poll_when_told: float | None = None
-    """The same while news flows. None: up to three times `poll_every`, but no more than 5 seconds
+    """The same with notifications. None: up to three times `poll_every`, but no more than 5 seconds
     longer than that; the more the notifier hears of, the longer."""
     prefetch_for: float = 0.05
     """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
@@ -167,7 +167,7 @@ class WorkerSettings:
         return min(1.0, self.lease_for / 10) if self.reap_every is None else self.reap_every
 
     def polling_when_told(self, saved: float) -> float:
-        """Seconds between looks of an idle worker while news makes most of them unnecessary."""
+        """Seconds between looks of an idle worker that gets notifications."""
         if self.poll_when_told is not None:
             return self.poll_when_told
         return min(self.poll_every * saved, self.poll_every + MOST_SAVED)

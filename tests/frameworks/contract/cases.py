@@ -25,15 +25,15 @@ from headway import ConfigurationError, Dedup, Fixed, InvalidOption
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
 from headway.django.project import DjangoHeadway, described_app
+from headway.django.task_settings import framework_module, is_used
 from headway.django.tasks import HeadwayBackend, run_task
-from headway.django.tasks_framework import framework, is_used
 from headway.stores.sql.files import load_migrations
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
 from tests.frameworks.contract.settings import TASKS
 from tests.frameworks.contract.tasks import echo, fail, later, ran, third_time, unspeakable
 
-exceptions: Any = framework("exceptions")
-signals: Any = framework("signals")
+exceptions: Any = framework_module("exceptions")
+signals: Any = framework_module("signals")
 InvalidTask: Any = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
 STORE = "postgres" if connection.vendor == "postgresql" else "sqlite"
 UNKNOWN = "01a1ddf9-eb4e-7466-a684-f7abe7b3714b"

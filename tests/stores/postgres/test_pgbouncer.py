@@ -11,7 +11,7 @@ import pytest
 from headway import Headway, Job
 from headway.cli.bench.schema import own_schema
 from headway.errors import ConfigurationError
-from headway.ports.notifier import Hearing
+from headway.ports.notifier import NotifierStatus
 from headway.stores.postgres import PostgresStore
 from headway.testing.conformance.store import CASES, Case
 from tests.conftest import not_verified
@@ -68,10 +68,10 @@ async def test_store(store: PostgresStore, case: Case) -> None:
     await case.function(store)
 
 
-async def test_a_worker_with_a_direct_line_for_news(
+async def test_a_worker_with_a_direct_connection_for_notifications(
     postgres_server: PostgresServer, pgbouncer: PgBouncer, emptied: str
 ) -> None:
-    """Often enough that psycopg would prepare; with a poll so rare that only news is in time."""
+    """Often enough that psycopg would prepare; polls are too rare to be in time."""
     app = Headway(pgbouncer.url_of(emptied), notifier=postgres_server.url(emptied))
 
     @app.job
@@ -134,9 +134,9 @@ async def test_listening_through_it_is_said_not_to_work(pgbouncer: PgBouncer, em
         return 2 * number
 
     async with app:
-        heard: list[Hearing] = []
-        forget = await app.notifier.subscribe(lambda _: None, hearing=heard.append)
-        assert not heard[-1].flows
+        heard: list[NotifierStatus] = []
+        forget = await app.notifier.subscribe(lambda _: None, on_status=heard.append)
+        assert not heard[-1].connected
         assert "leads to the server itself" in heard[-1].reason
         await forget()
         started = await app.start(double.request(4))

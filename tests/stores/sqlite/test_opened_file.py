@@ -139,7 +139,7 @@ async def test_a_new_file_is_its_owners_alone(sqlite_path: Path) -> None:
         await app.start(work.request())
         modes = _modes(sqlite_path)
         await worker.stop()
-    assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600, "-news": 0o700}
+    assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600, "-notifications": 0o700}
 
 
 @pytest.mark.usefixtures("open_umask")

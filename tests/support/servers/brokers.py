@@ -1,4 +1,4 @@
-"""Real servers that carry news: Redis, Valkey and NATS, on loopback, and stopped without fail."""
+"""Real servers for notifiers: Redis, Valkey and NATS, on loopback, and stopped without fail."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def test_draining_writes_a_job_twice_and_reads_little_more(url: str) -> No
     assert many.read - few.read <= 2.5 * jobs, said
 
 
-async def test_start_is_one_statement_and_the_news_of_it(url: str) -> None:
+async def test_start_is_one_statement_and_its_notification(url: str) -> None:
     one, eleven = await started(url, 1), await started(url, *[1] * 11)
     said = f"1: {one}\n11: {eleven}"
 

@@ -124,7 +124,7 @@ async def test_a_handler_whose_job_was_cancelled_is_interrupted(bench: Bench) ->
     ("change", "reason"),
     [("finish", "already_completed"), ("delete", "not_found"), ("take", "taken_by_another_worker")],
 )
-async def test_news_of_lost_ownership_is_checked_at_once(
+async def test_a_notification_of_lost_ownership_is_checked_at_once(
     bench: Bench, change: str, reason: str
 ) -> None:
     bench.notifier = LocalNotifier()
@@ -175,7 +175,7 @@ async def _take(bench: Bench, job_id: str) -> None:
     assert taken.id == job_id
 
 
-async def test_late_news_does_not_harm_a_job_that_is_ours(bench: Bench) -> None:
+async def test_a_late_notification_does_not_harm_a_job_that_is_ours(bench: Bench) -> None:
     bench.notifier = LocalNotifier()
     begun, go = asyncio.Event(), asyncio.Event()
 

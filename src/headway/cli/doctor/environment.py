@@ -28,7 +28,7 @@ EXTRAS = {
 
 
 def examine_environment(app: Headway) -> list[Finding]:
-    return [_versions(), _extras(), _types(app), _news(app)]
+    return [_versions(), _extras(), _types(app), _notifier(app)]
 
 
 def _versions() -> Finding:
@@ -64,7 +64,7 @@ def _types(app: Headway) -> Finding:
     )
 
 
-def _news(app: Headway) -> Finding:
+def _notifier(app: Headway) -> Finding:
     kind = type(app.notifier).__name__
     if app.notifier.reach > Reach.PROCESS or not app.store.capabilities.across_processes:
         return ok("notifier", f"{kind} wakes those who wait")

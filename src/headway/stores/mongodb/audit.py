@@ -31,7 +31,7 @@ class MongoAudit(MongoPart):
             }
             changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
         if changes:
-            # One whose holder is completing it in a transaction is past such news.
+            # A job that its holder is completing in a transaction needs no report.
             yield self._commands.update(changes, alone=True, at_once=True)
 
     @reading

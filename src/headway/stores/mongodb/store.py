@@ -16,6 +16,7 @@ from pymongo.errors import ConfigurationError as PyMongoConfigurationError
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
+from headway.domain.failure import first_line
 from headway.domain.validation import check_identifier
 from headway.drivers.mongodb import (
     Document,
@@ -320,7 +321,7 @@ class MongoStore(
         try:
             return AsyncMongoClient(self._url, **self._settings())
         except (PyMongoConfigurationError, ValueError) as error:
-            reason = _first_line(error)
+            reason = first_line(error)[:200]
             raise ConfigurationError(f"the URL of {self.name} is not right: {reason}") from None
 
     def _blocking_client(self) -> MongoClient[Document]:
@@ -374,7 +375,7 @@ class MongoStore(
 
     def _unreachable(self, error: PyMongoError) -> StoreUnreachable:
         """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
-        said = _first_line(error)
+        said = first_line(error)[:200]
         if advice := _advice(error):
             return StoreRefused(self.name, said.partition(", full error")[0], advice)
         if "SSL handshake failed" in said or "certificate verify failed" in said:
@@ -387,11 +388,11 @@ class MongoStore(
             return self._unreachable(error)
         if is_conflict(error):
             return StoreError(
-                f"{self.name}: others kept changing the same jobs ({_first_line(error)}); "
+                f"{self.name}: others kept changing the same jobs ({first_line(error)[:200]}); "
                 "try it again"
             )
         if is_refusal(error):
-            return DataRefused(self.name, _first_line(error))
+            return DataRefused(self.name, first_line(error)[:200])
         return error
 
 
@@ -399,7 +400,3 @@ def _advice(error: PyMongoError) -> str | None:
     if not isinstance(error, OperationFailure):
         return None
     return _LOGIN if "requires authentication" in str(error) else NOT_LET_IN.get(error.code or 0)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -37,7 +37,7 @@ class Lanes:
         )
 
     def was_hinted(self) -> bool:
-        """Whether news came since the last look; asking forgets them."""
+        """Whether notifications came since the last look; asking forgets them."""
         hinted, self._hinted = self._hinted, False
         return hinted
 

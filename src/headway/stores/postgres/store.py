@@ -13,6 +13,7 @@ from psycopg.errors import QueryCanceled
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from headway.domain.failure import first_line
 from headway.domain.validation import check_identifier
 from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
 from headway.errors import (
@@ -144,7 +145,7 @@ class PostgresStore(PostgresOperations, CallerTransactions, Forkable):
                 return await apply_migrations(connection, self._schema, self._migrations)
         except psycopg.errors.InsufficientPrivilege as error:
             advice = "grant that right, or have the output of `headway migrate sql` applied"
-            raise StoreRefused(self.name, _first_line(error), advice) from None
+            raise StoreRefused(self.name, first_line(error), advice) from None
 
     async def migration_status(self) -> list[MigrationStatus]:
         async with await self._connect() as connection:
@@ -277,17 +278,13 @@ class PostgresStore(PostgresOperations, CallerTransactions, Forkable):
     def _explain(self, error: Exception) -> None:
         super()._explain(error)
         if any(map(is_lost_connection, layers(error))) and not isinstance(error, QueryCanceled):
-            raise StoreUnreachable(self.name, _first_line(error)) from error
+            raise StoreUnreachable(self.name, first_line(error)) from error
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
             return SchemaMissing(self.name)
         if is_lost_connection(error):
-            return StoreUnreachable(self.name, _first_line(error))
+            return StoreUnreachable(self.name, first_line(error))
         if is_refusal(error):
-            return DataRefused(self.name, _first_line(error))
+            return DataRefused(self.name, first_line(error))
         return error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""Django's `flush`, which removes all data from a database: jobs are data, too. Django's
+"""Django's `flush`, which deletes all data of a database, including jobs. Django's
 TransactionTestCase runs it after each test."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from django.core.management.commands import flush
 from django.db import connections
 
 from headway.django import app
-from headway.django.schema import emptying
+from headway.django.schema import delete_statements
 
 
 class Command(flush.Command):
@@ -20,10 +20,10 @@ class Command(flush.Command):
             return
         operations = connection.ops
         execute = operations.execute_sql_flush
-        ours = emptying(connection)
+        ours = delete_statements(connection)
 
         def execute_all(statements: list[str]) -> None:
-            execute([*statements, *ours])  # in one transaction, after people were asked
+            execute([*statements, *ours])  # in one transaction, after the confirmation
 
         operations.execute_sql_flush = execute_all
         try:

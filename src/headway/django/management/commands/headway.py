@@ -1,4 +1,4 @@
-"""`manage.py headway worker`, `manage.py headway jobs list`: the headway command on this project's
+"""`manage.py headway worker`, `manage.py headway jobs list`: the headway command with the project's
 app."""
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from headway.cli import main
 
 
 class Command(BaseCommand):
-    help = "Runs the headway command on this project's app; `manage.py headway -- --help` lists it."
+    help = (
+        "Runs the headway command with this project's app; its help: `manage.py headway -- --help`."
+    )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("arguments", nargs=REMAINDER, help="as in: worker --concurrency 10")
 
     def handle(self, *args: Any, arguments: list[str], **options: Any) -> None:
-        # Worker processes are started as `python -m headway`, and must find what we find.
+        # Worker processes run as `python -m headway` and need the same app and import path.
         paths = [path for path in (sys.path[0], os.environ.get("PYTHONPATH")) if path]
         ours = {"HEADWAY_APP": "headway.django:app", "PYTHONPATH": os.pathsep.join(paths)}
         before, argv = {name: os.environ.get(name) for name in ours}, sys.argv

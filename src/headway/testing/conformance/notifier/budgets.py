@@ -27,7 +27,7 @@ class _Worker:
         await notifier.subscribe(self.heard, interest_in(), idle=self._is_idle)
 
     def _is_idle(self) -> bool:
-        return self._idle and not self.heard.news
+        return self._idle and not self.heard.notifications
 
 
 async def _workers(notifiers: list[Notifier]) -> list[_Worker]:
@@ -40,7 +40,7 @@ async def _workers(notifiers: list[Notifier]) -> list[_Worker]:
 
 
 def _woken(workers: list[_Worker]) -> int:
-    return sum(bool(worker.heard.news) for worker in workers)
+    return sum(bool(worker.heard.notifications) for worker in workers)
 
 
 def _scheduled(count: int) -> JobsScheduled:
@@ -123,7 +123,7 @@ async def the_idle_take_turns(make: Make) -> None:
         for _ in range(3):
             await one.publish([_scheduled(1)])
             await silence()
-        assert [len(worker.news) for worker in workers] == [1, 1, 1]
+        assert [len(worker.notifications) for worker in workers] == [1, 1, 1]
 
 
 @case
@@ -162,6 +162,6 @@ async def a_job_that_finds_a_worker_at_home_wakes_nobody_else(make: Make) -> Non
         await one.publish([_scheduled(1)])
         await at_home.heard.until_count(1)
         await silence()
-        assert not elsewhere.heard.news
+        assert not elsewhere.heard.notifications
         await one.publish([_scheduled(2)])
         await elsewhere.heard.until_count(1)

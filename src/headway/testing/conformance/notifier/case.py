@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from headway.ports.notifications import Interest, News
+from headway.ports.notifications import Interest, Notification
 from headway.ports.notifier import Notifier, Reach
 
 Make = Callable[[], Notifier]
 Check = Callable[[Make], Awaitable[None]]
 
 PATIENCE = 10.0
-"""Seconds that news is waited for."""
+"""Seconds to wait for a notification."""
 SILENCE = 0.3
-"""Seconds after which news that has not come is taken not to come."""
+"""Seconds after which a notification counts as not sent."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -62,33 +62,37 @@ class Heard:
     """A listener that remembers, and can be waited for."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        self.notifications: list[Notification] = []
         self._changed = asyncio.Event()
 
-    def __call__(self, news: News) -> None:
-        self.news.append(news)
+    def __call__(self, notification: Notification) -> None:
+        self.notifications.append(notification)
         self._changed.set()
 
-    async def until(self, *expected: News) -> None:
+    async def until(self, *expected: Notification) -> None:
         """Wait until all of these were heard, in whatever order."""
         await self.until_count(len(expected))
-        missing = [news for news in expected if news not in self.plain()]
-        assert not missing, f"{missing} is missing from {self.news}"
+        missing = [notification for notification in expected if notification not in self.plain()]
+        assert not missing, f"{missing} is missing from {self.notifications}"
 
     async def until_count(self, count: int) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
-                while len(self.news) < count:
+                while len(self.notifications) < count:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise AssertionError(f"only {self.news} was heard, {count} were expected") from None
+            raise AssertionError(
+                f"only {self.notifications} was heard, {count} were expected"
+            ) from None
 
-    def plain(self) -> list[News]:
+    def plain(self) -> list[Notification]:
         """What was heard, without what notifiers add for themselves."""
         return [
-            msgspec.structs.replace(news, hint=None) if hasattr(news, "hint") else news
-            for news in self.news
+            msgspec.structs.replace(notification, budget=None)
+            if hasattr(notification, "budget")
+            else notification
+            for notification in self.notifications
         ]
 
 

@@ -17,7 +17,7 @@ from headway.testing.conformance.notifier.case import (
 )
 
 case = Cases("closing", Reach.NOBODY)
-NEWS = [SequenceEnded("one")]
+NOTIFICATIONS = [SequenceEnded("one")]
 
 
 @case
@@ -25,7 +25,7 @@ async def closing_twice_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.open()
     await notifier.subscribe(Heard())
-    await notifier.publish(NEWS)
+    await notifier.publish(NOTIFICATIONS)
     await notifier.close()
     await notifier.close()
 
@@ -35,7 +35,7 @@ async def closing_before_opening_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.close()
     await notifier.open()
-    await notifier.publish(NEWS)
+    await notifier.publish(NOTIFICATIONS)
     await notifier.close()
 
 
@@ -53,7 +53,7 @@ async def a_closed_notifier_refuses(make: Make) -> None:
     await notifier.open()
     await notifier.close()
     with raises(NotifierClosed):
-        await notifier.publish(NEWS)
+        await notifier.publish(NOTIFICATIONS)
     with raises(NotifierClosed):
         await notifier.subscribe(Heard())
 
@@ -64,8 +64,8 @@ async def a_closed_notifier_bears_what_cannot_be_refused(make: Make) -> None:
     await notifier.open()
     dispose = await notifier.subscribe(Heard())
     await notifier.close()
-    notifier.publish_soon(NEWS)
-    await asyncio.to_thread(notifier.publish_soon, NEWS)
+    notifier.publish_soon(NOTIFICATIONS)
+    await asyncio.to_thread(notifier.publish_soon, NOTIFICATIONS)
     notifier.wants(SequenceEnded)
     await dispose()
 
@@ -76,7 +76,7 @@ async def it_can_be_opened_again(make: Make) -> None:
     for _ in range(2):
         await notifier.open()
         await notifier.subscribe(Heard())
-        await notifier.publish(NEWS)
+        await notifier.publish(NOTIFICATIONS)
         await notifier.close()
 
 
@@ -88,10 +88,10 @@ async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
     await notifier.subscribe(heard)
     await notifier.close()
     await notifier.open()
-    await notifier.publish(NEWS)
+    await notifier.publish(NOTIFICATIONS)
     await silence()
     await notifier.close()
-    assert heard.news == []
+    assert heard.notifications == []
 
 
 @case.requiring(Reach.EVERYONE)
@@ -101,9 +101,9 @@ async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
         await other.subscribe(heard)
         short_lived = make()
         await short_lived.open()
-        await short_lived.publish(NEWS)
+        await short_lived.publish(NOTIFICATIONS)
         await short_lived.close()
-        await heard.until(*NEWS)
+        await heard.until(*NOTIFICATIONS)
 
 
 @case
@@ -111,5 +111,5 @@ async def nothing_is_left_running(make: Make) -> None:
     before = asyncio.all_tasks()
     async with opened(make) as (one, other):
         await other.subscribe(Heard())
-        await one.publish(NEWS)
+        await one.publish(NOTIFICATIONS)
     assert asyncio.all_tasks() - before == set()

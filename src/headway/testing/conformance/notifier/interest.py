@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import (
+    Interest,
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SequenceEnded,
+)
 from headway.testing.conformance.notifier.case import Cases, Heard, Make, interest_in, opened
 
 case = Cases("interest")
 
 
-async def _heard(make: Make, interest: Interest, published: list[News]) -> list[News]:
+async def _heard(
+    make: Make, interest: Interest, published: list[Notification]
+) -> list[Notification]:
     """What somebody with this interest hears; an onlooker tells when everything has come."""
     async with opened(make) as (one, other):
         heard, onlooker = Heard(), Heard()
@@ -22,7 +30,7 @@ async def _heard(make: Make, interest: Interest, published: list[News]) -> list[
 @case
 async def jobs_are_filtered_by_queue_and_by_type(make: Make) -> None:
     wanted = JobsScheduled("mail", "send", 1)
-    others: list[News] = [
+    others: list[Notification] = [
         JobsScheduled("other", "send", 1),
         JobsScheduled("mail", "other", 1),
         SequenceEnded("one"),
@@ -34,7 +42,9 @@ async def jobs_are_filtered_by_queue_and_by_type(make: Make) -> None:
 @case
 async def several_queues_and_types_can_be_of_interest(make: Make) -> None:
     interest = Interest(queues=frozenset("ab"), types=frozenset("xy"))
-    published: list[News] = [JobsScheduled(queue, type, 1) for queue in "abc" for type in "xyz"]
+    published: list[Notification] = [
+        JobsScheduled(queue, type, 1) for queue in "abc" for type in "xyz"
+    ]
     heard = await _heard(make, interest, published)
     assert {*heard} == {JobsScheduled(queue, type, 1) for queue in "ab" for type in "xy"}
 
@@ -42,20 +52,22 @@ async def several_queues_and_types_can_be_of_interest(make: Make) -> None:
 @case
 async def sequences_are_filtered_by_id(make: Make) -> None:
     interest = Interest(sequences=frozenset(("one", "three")))
-    published: list[News] = [SequenceEnded(name) for name in ("one", "two", "three", "four")]
+    published: list[Notification] = [
+        SequenceEnded(name) for name in ("one", "two", "three", "four")
+    ]
     assert await _heard(make, interest, published) == [SequenceEnded("one"), SequenceEnded("three")]
 
 
 @case
 async def lost_jobs_are_filtered_by_worker(make: Make) -> None:
     mine, anyones = OwnershipLost("one", "cancelled", "me"), OwnershipLost("three", "cancelled")
-    published: list[News] = [mine, OwnershipLost("two", "cancelled", "you"), anyones]
+    published: list[Notification] = [mine, OwnershipLost("two", "cancelled", "you"), anyones]
     assert await _heard(make, Interest(worker="me"), published) == [mine, anyones]
 
 
 @case
 async def who_names_nothing_hears_nothing(make: Make) -> None:
-    published: list[News] = [
+    published: list[Notification] = [
         JobsScheduled("mail", "send", 1),
         SequenceEnded("one"),
         OwnershipLost("one", "cancelled"),
@@ -72,4 +84,4 @@ async def many_who_wait_hear_of_their_own_only(make: Make) -> None:
         await one.publish([SequenceEnded(str(number)) for number in range(500)])
         for number, waiter in enumerate(waiters):
             await waiter.until_count(1)
-            assert waiter.news == [SequenceEnded(str(number))]
+            assert waiter.notifications == [SequenceEnded(str(number))]

@@ -6,8 +6,14 @@ import asyncio
 import threading
 from datetime import UTC, datetime
 
-from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
-from headway.ports.notifier import Hearing, Notifier, Reach
+from headway.ports.notifications import (
+    Interest,
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SequenceEnded,
+)
+from headway.ports.notifier import Notifier, NotifierStatus, Reach
 from headway.testing.conformance.notifier.case import (
     PATIENCE,
     Cases,
@@ -21,7 +27,7 @@ from headway.testing.conformance.notifier.case import (
 case = Cases("subscribing")
 
 MOMENT = datetime(2031, 2, 3, 4, 5, 6, 789_012, tzinfo=UTC)
-ONE_OF_EACH: list[News] = [
+ONE_OF_EACH: list[Notification] = [
     JobsScheduled("mail", "send", 3, MOMENT),
     SequenceEnded("one"),
     OwnershipLost("two", "cancelled", "somebody"),
@@ -45,7 +51,7 @@ async def what_is_published_is_heard_where_it_was_published_and_once(make: Make)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
         await silence()
-        assert len(heard.news) == len(ONE_OF_EACH)
+        assert len(heard.notifications) == len(ONE_OF_EACH)
 
 
 @case
@@ -82,7 +88,7 @@ async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
         await leave()
         await one.publish([SequenceEnded("one")])
         await there.until_count(1)
-        assert gone.news == []
+        assert gone.notifications == []
 
 
 @case
@@ -90,8 +96,8 @@ async def a_listener_that_raises_harms_no_other_nor_itself(make: Make) -> None:
     async with opened(make) as (one, other):
         heard, rude = Heard(), Heard()
 
-        def raising(news: News) -> None:
-            rude(news)
+        def raising(notification: Notification) -> None:
+            rude(notification)
             raise ValueError("no")
 
         await other.subscribe(raising)
@@ -110,7 +116,7 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
         async def listen() -> None:
             heard = asyncio.Event()
 
-            def note(_: News) -> None:
+            def note(_: Notification) -> None:
                 called.append(threading.get_ident())
                 heard.set()
 
@@ -147,11 +153,11 @@ async def threads_publish_without_waiting(make: Make) -> None:
 
 
 @case
-async def much_news_at_once_arrives_whole(make: Make) -> None:
+async def many_notifications_at_once_all_arrive(make: Make) -> None:
     async with opened(make) as (one, other):
         heard = Heard()
         await other.subscribe(heard)
-        many: list[News] = [SequenceEnded(f"{number:036}") for number in range(3_000)]
+        many: list[Notification] = [SequenceEnded(f"{number:036}") for number in range(3_000)]
         many += [JobsScheduled(f"queue-{number}", "send", 1, MOMENT) for number in range(300)]
         many += [OwnershipLost(f"{number:036}", "lease_expired", "w") for number in range(300)]
         await one.publish(many)
@@ -165,20 +171,20 @@ async def the_longest_names_arrive(make: Make) -> None:
         queue, type, worker = "q" * 200, "t" * 200, "w" * 200
         heard = Heard()
         await other.subscribe(heard, interest_in(queue=queue, type=type, worker=worker))
-        news: list[News] = [
+        notifications: list[Notification] = [
             JobsScheduled(queue, type, 1),
             OwnershipLost("one", "cancelled", worker),
         ]
-        await one.publish(news)
-        await heard.until(*news)
+        await one.publish(notifications)
+        await heard.until(*notifications)
 
 
 @case
-async def subscribers_are_told_that_news_flows(make: Make) -> None:
+async def subscribers_are_told_that_notifications_arrive(make: Make) -> None:
     async with opened(make, 1) as (one,):
-        said: list[Hearing] = []
-        await one.subscribe(Heard(), interest_in(), hearing=said.append)
-        assert said == [Hearing(flows=True)]
+        said: list[NotifierStatus] = []
+        await one.subscribe(Heard(), interest_in(), on_status=said.append)
+        assert said == [NotifierStatus(connected=True)]
 
 
 @case

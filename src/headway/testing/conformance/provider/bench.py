@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 from headway.app import Headway
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import Request
-from headway.ports.notifications import Interest, JobsScheduled, News
-from headway.ports.notifier import Hearing
+from headway.ports.notifications import Interest, JobsScheduled, Notification
+from headway.ports.notifier import NotifierStatus
 from headway.ports.provider import Provider
 from headway.runtime.loop_thread import Portal
 from headway.worker.worker import Worker
@@ -22,9 +22,9 @@ T = TypeVar("T")
 Manager = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
 PATIENCE = 10.0
-"""Seconds that news is waited for."""
+"""Seconds to wait for a notification."""
 SILENCE = 0.05
-"""Seconds after which news that has not come is taken not to come."""
+"""Seconds after which a notification counts as not sent."""
 SILENCE_OF_FILES = 0.12
 """The same where it has to be seen that a file has changed."""
 
@@ -58,21 +58,21 @@ class Sleeper:
     """Stands for a worker elsewhere that is idle: it remembers what it was told."""
 
     def __init__(self, silence: float) -> None:
-        self.news: list[JobsScheduled] = []
+        self.notifications: list[JobsScheduled] = []
         self._silence = silence
         self._marked = threading.Event()
         self._told = threading.Event()
 
-    def hear(self, news: News) -> None:
-        if not isinstance(news, JobsScheduled):
+    def hear(self, notification: Notification) -> None:
+        if not isinstance(notification, JobsScheduled):
             return
-        if news.type == "marker":
+        if notification.type == "marker":
             self._marked.set()
         else:
-            self.news.append(news)
+            self.notifications.append(notification)
             self._told.set()
 
-    def hearing(self, hearing: Hearing) -> None:
+    def hearing(self, status: NotifierStatus) -> None:
         """Also told when something was committed that nobody announced."""
         self._told.set()
 
@@ -86,7 +86,7 @@ class Sleeper:
         return heard
 
     def was_told_of(self, type: str) -> bool:
-        return any(news.type == type for news in list(self.news))
+        return any(notification.type == type for notification in list(self.notifications))
 
     def is_woken(self) -> bool:
         return self._told.wait(PATIENCE)
@@ -146,7 +146,7 @@ class Bench:
         await self._elsewhere.notifier.subscribe(
             self.sleeper.hear,
             Interest(queues=frozenset({"default"}), types=frozenset({"kept", "undone", "marker"})),
-            hearing=self.sleeper.hearing,
+            on_status=self.sleeper.hearing,
         )
 
     async def _close(self) -> None:
@@ -224,9 +224,11 @@ class Bench:
         self.wait_for(worker.run(drain=True))
 
     def quiet(self) -> None:
-        """Until the sleeper has heard all that was said so far: news keeps its order."""
+        """Until the sleeper has heard all that was published: notifications keep their order."""
         self.do("start", self._marker.request())
-        assert self.sleeper.hears_a_marker(), "no news arrives, not even without a transaction"
+        assert self.sleeper.hears_a_marker(), (
+            "no notification arrives, not even without a transaction"
+        )
         self.sleeper.forget()
 
     def _settled(self, call: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Django's Tasks framework: part of Django 6, the package django-tasks for those before it."""
+"""settings.TASKS, and Django's Tasks framework: in Django 6, or the package django-tasks."""
 
 from __future__ import annotations
 
@@ -16,44 +16,43 @@ BACKEND = "headway.django.tasks.HeadwayBackend"
 
 
 def is_used() -> bool:
-    """Whether settings.TASKS names our backend, or a subclass."""
-    return bool(_ours())
+    """Whether settings.TASKS names Headway's backend, or a subclass."""
+    return bool(_headway_backends())
 
 
 named_by_tasks: set[str] = set()
-"""The queues of all tasks that were made in this process."""
+"""The queues of all tasks defined in this process."""
 
 
 def queue_names() -> list[str]:
-    """The queues that settings.TASKS allows for tasks. Where it allows any, those that tasks of the
-    project name."""
-    allowed = [each.get("QUEUES", ["default"]) for each in _ours()]
+    """The queues that settings.TASKS allows; if it allows any, those of the project's tasks."""
+    allowed = [each.get("QUEUES", ["default"]) for each in _headway_backends()]
     if not all(allowed):
         autodiscover_modules("tasks")
         allowed.append(["default", *sorted(named_by_tasks)])
     return [queue for queues in allowed for queue in queues]
 
 
-def _ours() -> list[dict[str, Any]]:
+def _headway_backends() -> list[dict[str, Any]]:
     named: dict[str, dict[str, Any]] = getattr(settings, "TASKS", {})
-    return [each for each in named.values() if _is_ours(each.get("BACKEND", ""))]
+    return [each for each in named.values() if _is_headway(each.get("BACKEND", ""))]
 
 
-def _is_ours(path: str) -> bool:
-    """Whether it names our backend or a subclass, found without importing ours."""
+def _is_headway(path: str) -> bool:
+    """Whether the path names Headway's backend or a subclass, without importing the backend."""
     if path == BACKEND:
         return True
     try:
         backend = import_string(path)
-    except ImportError:  # Django says so when a task is made
+    except ImportError:  # Django raises it when a task is defined
         return False
     return any(
         f"{base.__module__}.{base.__qualname__}" == BACKEND for base in inspect.getmro(backend)
     )
 
 
-def framework(module: str = "") -> Any:
-    """The framework's module of this name."""
+def framework_module(module: str = "") -> Any:
+    """A module of the framework."""
     for package in ("django.tasks", "django_tasks"):
         if find_spec(package) is not None:
             return importlib.import_module(f"{package}.{module}" if module else package)

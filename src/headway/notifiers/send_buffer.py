@@ -1,18 +1,17 @@
-"""News that waits to be sent: what comes in during one send goes into the next, together."""
+"""Unsent notifications: those that arrive during one send go into the next, together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headway.ports.notifications import JobsScheduled, News, OwnershipLost, SequenceEnded
+from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 
 MOST = 10_000
-"""Pieces of news of a kind that are kept while nothing can be sent; who misses more looks."""
+"""Notifications per topic kept while nothing can be sent; polling finds what exceeds them."""
 
 
-class Outbox:
-    """Merges what it is given: one piece of news per queue and type, one per sequence. Used on
-    one loop."""
+class SendBuffer:
+    """Merges notifications: one per queue and type, one per sequence. Used on one loop only."""
 
     def __init__(self) -> None:
         self._scheduled: dict[tuple[str, str], JobsScheduled] = {}
@@ -22,8 +21,8 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._scheduled) + len(self._ended) + len(self._lost)
 
-    def put(self, news: Iterable[News]) -> None:
-        for item in news:
+    def put(self, notifications: Iterable[Notification]) -> None:
+        for item in notifications:
             match item:
                 case JobsScheduled():
                     key = (item.queue, item.type)
@@ -39,9 +38,9 @@ class Outbox:
                 case _:
                     pass
 
-    def take(self) -> list[News]:
-        """All of it; the outbox is empty afterwards."""
-        taken: list[News] = [
+    def take(self) -> list[Notification]:
+        """Remove and return all notifications."""
+        taken: list[Notification] = [
             *self._scheduled.values(),
             *self._ended.values(),
             *self._lost.values(),

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headway import Fixed, Headway
-from headway.observers.formats import FIELDS, JobFields, JsonFormatter, LineFormatter
-from headway.observers.trace_context import Carried, encode_carried
+from headway.observers.log_formats import FIELDS, JobFields, JsonFormatter, LineFormatter
+from headway.observers.trace_context import TraceContext, encode_trace
 
 log = logging.getLogger("tests.formats")
 app = Headway("memory://")
@@ -121,7 +121,7 @@ async def test_the_trace_id_is_the_producers_where_the_worker_does_not_trace(
 
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     plan = plan_start([in_thread.request()])
-    plan.carry(encode_carried(Carried(f"00-{trace}-00f067aa0ba902b7-01")))
+    plan.carry(encode_trace(TraceContext(f"00-{trace}-00f067aa0ba902b7-01")))
     async with app:
         await app.store.run(app.store.insert, plan.jobs)
         await app.worker().run(drain=True)

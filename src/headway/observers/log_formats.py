@@ -1,7 +1,6 @@
-"""Log lines that say which job they belong to: readable ones, and JSON for machines.
+"""Log lines that name their job: as readable text, and as JSON.
 
-Nothing here changes the logging module for others: `JobFields` works on the handlers that it is
-added to, the formatters on those that they are set on.
+`JobFields` and the formatters only affect the log handlers that they are set on.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from headway.observers.trace_context import decode_carried
+from headway.observers.trace_context import decode_trace
 from headway.ports.attempt import current_attempt
 
 FIELDS = ("job_id", "job_type", "queue", "sequence_id", "attempt", "worker", "trace_id")
-"""What is known of a line that a handler logs; all None outside of handlers."""
+"""Fields of a line logged while a job runs; None elsewhere."""
 
 _USUAL = frozenset(
     {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "asctime", "message", "taskName"}
@@ -24,9 +23,9 @@ _USUAL = frozenset(
 
 
 class JobFields(logging.Filter):
-    """Lets everything pass, and puts the fields of the job that is being run here on each record.
+    """Adds the fields of the running job to each log record; filters nothing out.
 
-    Add it to a handler, not to a logger, so that it sees what all loggers hand on.
+    Add it to a log handler, not to a logger: then it sees the records of all loggers.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -44,13 +43,13 @@ class JobFields(logging.Filter):
         fields.setdefault("attempt", claimed.attempts + 1)
         fields.setdefault("worker", attempt.worker)
         if fields.get("trace_id") is None:
-            carried = None if attempt.trace_id else decode_carried(claimed.trace)
-            fields["trace_id"] = attempt.trace_id or (carried and carried.trace_id)
+            context = None if attempt.trace_id else decode_trace(claimed.trace)
+            fields["trace_id"] = attempt.trace_id or (context and context.trace_id)
         return True
 
 
 class LineFormatter(logging.Formatter):
-    """One readable line; what a handler logs ends with the name of its job."""
+    """One readable line; lines logged while a job runs end with the job."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
@@ -58,7 +57,7 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         line = super().formatMessage(record)
         fields = record.__dict__
-        if fields.get("job_id") is None or "event" in fields:  # an event names its job itself
+        if fields.get("job_id") is None or "event" in fields:  # events name their job
             return line
         trace = f" trace {fields['trace_id']}" if fields.get("trace_id") else ""
         job = f"{fields['job_type']} {fields['job_id']} attempt {fields['attempt']}{trace}"
@@ -66,8 +65,8 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and all fields that the record was
-    given, by Headway or with `extra`."""
+    """One JSON object per line: time, level, logger, message, and all fields of the record that
+    Headway or `extra` added."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -87,6 +86,6 @@ class JsonFormatter(logging.Formatter):
             line["stack"] = self.formatStack(record.stack_info)
         try:
             return msgspec.json.encode(line, enc_hook=repr).decode()
-        except Exception:  # a field that cannot be encoded even so
+        except Exception:  # a field that `repr` does not make encodable
             plain = {name: repr(value) for name, value in line.items()}
             return msgspec.json.encode(plain).decode("utf-8", "replace")
