@@ -16,6 +16,7 @@ from headway import (
     Backoff,
     ConfigurationError,
     Continuation,
+    ContinuationType,
     Fixed,
     Headway,
     InvalidName,
@@ -23,7 +24,6 @@ from headway import (
     InvalidPayload,
     Job,
     JobType,
-    StepType,
     UnknownJobType,
     declare,
 )
@@ -355,18 +355,18 @@ def test_blockers_are_read_from_the_job_parameter(app: Headway):
     assert len(handler_of(app, "some").blocker_decoders or ()) == 2
 
 
-def test_a_step_type_makes_steps(app: Headway):
-    @app.step
+def test_a_type_that_is_no_entry_only_continues(app: Headway):
+    @app.job(entry=False)
     async def confirm(job: Job, order_id: int) -> str:
         return str(order_id)
 
-    @app.step(queue="later")
+    @app.job(entry=False, queue="later")
     def archive(order_id: int) -> int:
         return order_id
 
     assert type(confirm) is not JobType
     assert not isinstance(confirm, JobType)
-    assert isinstance(archive, StepType)
+    assert isinstance(archive, ContinuationType)
     assert archive(3) == 3
     assert archive.request(3).options.queue == "later"
 
@@ -406,11 +406,40 @@ def test_signatures_that_cannot_be_stored_by_name_are_refused(app: Headway):
         assert refused(app, function).endswith(
             f"takes its Job as {name!r}, which cannot be given by position; write `job: Job` first"
         )
-    assert "name 'Missing' is not defined; import the name at run time" in refused(app, unknown)
+    assert "name 'Missing' is not defined; define the name at the top level" in refused(
+        app, unknown
+    )
     assert "parameter 'order' of job type 'unions' cannot be stored as JSON" in refused(app, unions)
     assert "must be the last type of its Job" in refused(app, order_of_blockers)
     assert "a job type is made from a function, not from 3" in refused(app, 3)
     assert "not from functools.partial" in refused(app, functools.partial(starred))
+
+
+def test_local_types_are_read_from_the_closure(app: Headway):
+    @dataclass
+    class Parcel:
+        grams: int
+
+    @app.job
+    async def weigh(parcel: Parcel) -> int:
+        return Parcel(parcel.grams).grams  # the body uses the type, so Python keeps it
+
+    @app.job
+    async def again(job: Job, left: int) -> Continuation[int] | int:
+        return job.continue_with(again.request(left - 1)) if left else 0
+
+    assert weigh.request(Parcel(3)).input == '{"parcel":{"grams":3}}'
+    assert again.request(3).input == '{"left":3}'
+
+    async def lift(parcel: Parcel) -> None: ...
+
+    with pytest.raises(ConfigurationError) as raised:
+        app.job(lift)
+    assert str(raised.value) == (
+        "the annotations of the handler test_local_types_are_read_from_the_closure.<locals>.lift "
+        f"cannot be read: name 'Parcel' is not defined; define the name at the top level of "
+        f"{__name__}, or import it there, not only under TYPE_CHECKING"
+    )
 
 
 class Shop:

@@ -240,7 +240,7 @@ class Runner:
         succession: Succession | None = None
         output: str | None = None
         if is_continuation(value):
-            succession = plan_successor(value.step, claimed, onward(execution))
+            succession = plan_successor(value.request, claimed, onward(execution))
         elif isinstance(value, EncodedOutput):
             output = value.text
         else:

@@ -44,8 +44,8 @@ from headway.worker.isolation.messages import (
     framed,
     length,
     raised,
+    sent_request,
     sent_schedule,
-    sent_step,
 )
 from headway.worker.settings import WorkQueue
 from headway.worker.slots import Lane
@@ -158,8 +158,8 @@ def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
             value = asyncio.run(value)
         job.check_continued(value)
         if is_continuation(value):
-            plan_successor(value.step, order.claimed)  # it says what is wrong with the step
-            return Continued(sent_step(value.step))
+            plan_successor(value.request, order.claimed)  # it says what is wrong with the request
+            return Continued(sent_request(value.request))
         return Returned(handler.encode_output(value))
     except RescheduleAsked as asked:
         return Rescheduled(sent_schedule(asked.schedule))
