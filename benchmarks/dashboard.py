@@ -35,7 +35,7 @@ ROUNDS = 5
 WEEK = timedelta(days=7)
 
 COLUMNS = (
-    "id", "sequence_id", "root_id", "run_at", "created_at", "started_at", "finished_at", "step",
+    "id", "sequence_id", "root_id", "run_at", "created_at", "started_at", "finished_at", "position",
     "attempts", "max_attempts", "max_losses", "lease_token", "lease_until", "lease_version",
     "waiting", "priority", "state", "type", "queue", "worker", "last_error", "fingerprint", "input",
     "output",
@@ -80,7 +80,7 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
             "created_at": created,
             "started_at": started if ended or state == "running" else None,
             "finished_at": started + timedelta(seconds=chance.random()) if ended else None,
-            "step": 1 if continues else 0,
+            "position": 1 if continues else 0,
             "attempts": 4 if failure else 0,
             "max_attempts": 4,
             "max_losses": 5,

@@ -23,7 +23,7 @@ from headway.domain.request import Bs
 from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 from headway.jobs.codec import JsonCodec
-from headway.jobs.decorators import Implementation, JobDecorator
+from headway.jobs.decorators import ImplementationDecorator, JobDecorator
 from headway.jobs.handler import Handler
 from headway.jobs.job_type import AnyType, ContinuationType
 from headway.jobs.registry import Registry
@@ -159,9 +159,9 @@ class Headway(Client, Forkable):
     def in_child(self) -> None:
         self._sync_lock = threading.Lock()
 
-    def implement(self, type: ContinuationType[P, R, *Bs]) -> Implementation[P, R, *Bs]:
+    def implement(self, type: ContinuationType[P, R, *Bs]) -> ImplementationDecorator[P, R, *Bs]:
         """Give a declared job type its handler: `@app.implement(charge)`."""
-        return Implementation(self.registry, self.codec, type)
+        return ImplementationDecorator(self.registry, self.codec, type)
 
     def register(self, *types: AnyType) -> None:
         """Make declared job types known here by name, without a handler."""

@@ -74,7 +74,7 @@ def test_a_function_becomes_a_job_type(app: Headway):
     handler = handler_of(app, "charge")
     assert handler.mode is Mode.LOOP
     assert not handler.takes_job
-    assert handler.arguments(request.input) == ((7, 8), {})
+    assert handler.decode_input(request.input) == ((7, 8), {})
     assert handler.encode_output("x") == '"x"'
     assert handler.encode_output(None) is None
     assert handler.reference == f"{__name__}:test_a_function_becomes_a_job_type.<locals>.charge"
@@ -185,7 +185,7 @@ def test_a_name_is_given_once(app: Headway):
         async def other() -> None: ...
 
     assert str(raised.value) == (
-        f"two job types are called 'charge': {first.definition.place} and "
+        f"two job types are called 'charge': {first.definition.location} and "
         f"{__name__}.test_a_name_is_given_once.<locals>.other; give one of them another name"
     )
 
@@ -267,16 +267,16 @@ def test_arguments_are_bound_by_name_and_defaults_stay_the_handlers(app: Headway
     handler = handler_of(app, "charge")
     request = charge.request(Order(1, "x"))
     assert request.input == '{"order":{"id":1,"note":"x"}}'
-    assert handler.arguments(request.input) == (
+    assert handler.decode_input(request.input) == (
         (Order(1, "x"), ["new"]),
         {"at": Order(0), "raw": None},
     )
     newer = '{"order":{"id":1,"colour":"red"},"raw":[1],"since":"a newer version"}'
-    assert handler.arguments(newer) == ((Order(1), ["new"]), {"at": Order(0), "raw": [1]})
+    assert handler.decode_input(newer) == ((Order(1), ["new"]), {"at": Order(0), "raw": [1]})
     with pytest.raises(InvalidPayload, match="object missing required field order"):
-        handler.arguments("{}")
+        handler.decode_input("{}")
     assert nothing.request().input == "{}"
-    assert handler_of(app, "nothing").arguments("{}") == ((), {})
+    assert handler_of(app, "nothing").decode_input("{}") == ((), {})
 
 
 def test_missing_annotations_take_anything(app: Headway):
@@ -287,7 +287,7 @@ def test_missing_annotations_take_anything(app: Headway):
     handler = handler_of(app, "charge")
     assert handler.mode is Mode.THREAD
     untyped: Any = charge
-    assert handler.arguments(untyped.request({"a": 1}).input) == (({"a": 1}, 5), {})
+    assert handler.decode_input(untyped.request({"a": 1}).input) == (({"a": 1}, 5), {})
     assert handler.encode_output({"a": [1]}) == '{"a":[1]}'
 
 
@@ -548,7 +548,7 @@ def test_a_declared_type_is_started_without_a_handler_and_implemented_elsewhere(
 
     handler = handler_of(app, "refund")
     assert handler.takes_job
-    assert handler.arguments('{"id":1}') == ((Order(1),), {})
+    assert handler.decode_input('{"id":1}') == ((Order(1),), {})
     assert set(app.registry.handlers()) == {"refund", "tick"}
     with pytest.raises(ConfigurationError, match="job type 'refund' has two handlers: "):
         app.implement(refund)(do_refund)

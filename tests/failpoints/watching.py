@@ -15,7 +15,7 @@ import psycopg
 from tests.failpoints.shop import Shop
 
 _QUESTIONS = (
-    "select id, type, queue, state, sequence_id, step from {job}",
+    "select id, type, queue, state, sequence_id, position from {job}",
     "select job_id from effect",
     "select id from seen",
 )
@@ -28,7 +28,7 @@ class Row:
     queue: str
     state: str
     sequence_id: str
-    step: int
+    position: int
 
 
 class Findings:
@@ -36,8 +36,8 @@ class Findings:
 
     def __init__(self, jobs: list[Any], effects: list[Any], completions: list[Any]) -> None:
         self.jobs = [
-            Row(str(id), type, queue, state, str(sequence_id), step)
-            for id, type, queue, state, sequence_id, step in jobs
+            Row(str(id), type, queue, state, str(sequence_id), position)
+            for id, type, queue, state, sequence_id, position in jobs
         ]
         self._effects = Counter(str(row[0]) for row in effects)
         self._completions = Counter(str(row[0]) for row in completions)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from headway.domain.job import JobRecord
 from headway.domain.request import R_co, SequenceReference
-from headway.errors import InvalidPayload
+from headway.jobs.codec import decode_plain
 
 R = TypeVar("R")
 Decode = Callable[[str | None], Any]
@@ -94,16 +92,6 @@ class BlockingSequence(Handle[R_co]):
     def get(self) -> JobRecord:
         """Its current job, whose state is the sequence's."""
         return self._client.current(self)
-
-
-def decode_plain(text: str | None) -> Any:
-    """An output whose type is not known here: plain JSON values."""
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidPayload(f"an output is not valid JSON: {error}") from None
 
 
 def decoder_of(sequence: SequenceReference[Any]) -> Decode:

@@ -14,7 +14,6 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    cast,
     overload,
 )
 from uuid import UUID
@@ -23,7 +22,14 @@ import msgspec
 
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
 from headway.domain.schedule import NOW, After, At
-from headway.domain.validation import check_id, check_key, check_name, check_seconds
+from headway.domain.validation import (
+    check_id,
+    check_key,
+    check_kind,
+    check_name,
+    check_seconds,
+    check_whole,
+)
 from headway.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -99,26 +105,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
-        _check_whole("a priority", self.priority)
+        check_whole("a priority", self.priority)
         if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:
             raise InvalidOption(
                 f"a priority is between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
             )
         if self.max_attempts is not None:
-            _check_whole("max_attempts", self.max_attempts)
+            check_whole("max_attempts", self.max_attempts)
             if self.max_attempts < 1:
                 raise InvalidOption(
                     "max_attempts must be at least 1, or None for no limit, "
                     f"not {self.max_attempts}"
                 )
-        _check_whole("max_losses", self.max_losses)
+        check_whole("max_losses", self.max_losses)
         if self.max_losses < 1:
             raise InvalidOption(f"max_losses must be at least 1, not {self.max_losses}")
         if self.timeout is not None:
             check_seconds("a timeout", self.timeout)
-        _check_kind("a schedule", self.schedule, At, After)
+        check_kind("a schedule", self.schedule, At, After)
         if self.dedup is not None:
-            _check_kind("dedup", self.dedup, Dedup)
+            check_kind("dedup", self.dedup, Dedup)
 
 
 class JobOptions(TypedDict, total=False):
@@ -305,18 +311,3 @@ def changed_options(options: Options, changes: dict[str, Any]) -> Options:
         known = ", ".join(Options.__struct_fields__)
         raise InvalidOption(f"there is no option {min(unknown)!r}; there are {known}")
     return msgspec.structs.replace(options, **changes)
-
-
-def _check_whole(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption(f"{what} must be a whole number, not {_kind(value)}")
-
-
-def _check_kind(what: str, value: object, *kinds: type) -> None:
-    if not isinstance(value, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise InvalidOption(f"{what} must be made with {names}, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    return cast("type[Any]", type(value)).__name__

@@ -65,7 +65,7 @@ class _Decorator:
         signature = read_signature(function)
         definition = define(
             name,
-            place=_place(function),
+            location=_location(function),
             arguments=NamedArguments(name, signature.parameters, self._codec),
             result=signature.result,
             needs=signature.needs,
@@ -206,8 +206,8 @@ class JobDecorator(_Decorator):
         return kind(self._registry, self._codec, options)
 
 
-class Implementation(Generic[P, R, *Bs]):
-    """Gives a declared job type its handler; the function itself stays as it is."""
+class ImplementationDecorator(Generic[P, R, *Bs]):
+    """`@app.implement(...)`: gives a declared job type its handler. Returns the function itself."""
 
     def __init__(self, registry: Registry, codec: Codec, type: ContinuationType[P, R, *Bs]) -> None:
         self._registry = registry
@@ -237,13 +237,13 @@ class Implementation(Generic[P, R, *Bs]):
         expected, found = definition.arguments.count, len(signature.parameters)
         if found != expected:
             raise ConfigurationError(
-                f"{_place(function)} must take {expected} arguments besides the Job to implement "
-                f"{definition.name!r}; it takes {found}"
+                f"{_location(function)} must take {expected} arguments besides the Job to "
+                f"implement {definition.name!r}; it takes {found}"
             )
         for parameter in signature.parameters:
             if parameter.keyword_only:
                 raise ConfigurationError(
-                    f"{_place(function)} must take {parameter.name!r} by position to implement "
+                    f"{_location(function)} must take {parameter.name!r} by position to implement "
                     f"{definition.name!r}; remove the `*` before it"
                 )
         handler = _handler(definition, function, signature, self._codec)
@@ -272,7 +272,7 @@ def _handler(
         takes_job=signature.takes_job,
         atomic=definition.atomic,
         retry=definition.retry,
-        arguments=definition.arguments.decode,
+        decode_input=definition.arguments.decode,
         encode_output=definition.encode_result,
         blocker_decoders=decoders if signature.takes_job else None,
         any_number=signature.any_number,
@@ -280,5 +280,5 @@ def _handler(
     )
 
 
-def _place(function: Callable[..., Any]) -> str:
+def _location(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"

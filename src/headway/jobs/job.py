@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, NoReturn, TypeGuard, Unpack
 
-import msgspec
-
 from headway.domain.lease import Lease
 from headway.domain.request import Bs, Continuation, ContinuationRequest, R, RequestOptions
 from headway.domain.schedule import After, At
-from headway.errors import InvalidPayload, InvalidRequest, JobInterrupted
+from headway.errors import InvalidRequest, JobInterrupted
 from headway.worker.attempt import Execution
 from headway.worker.transactions import Desk, Staging
 
@@ -216,30 +214,3 @@ class Job(Generic[*Bs]):
 
 def is_continuation(value: object) -> TypeGuard[Continuation[Any]]:
     return isinstance(value, Continuation)
-
-
-def decode_blockers(
-    outputs: Sequence[str | None],
-    decoders: tuple[Callable[[str | None], Any], ...] | None,
-    any_number: bool = False,
-) -> tuple[Any, ...]:
-    """The results of the blockers. Raises InvalidPayload if one does not fit its type."""
-    if decoders is None:
-        return tuple(_plain(output) for output in outputs)
-    if any_number:
-        fixed = len(decoders) - 1
-        decoders = decoders[:fixed] + decoders[fixed:] * (len(outputs) - fixed)
-    if len(decoders) != len(outputs):
-        raise InvalidPayload(
-            f"the job was started with {len(outputs)} blockers, its handler takes {len(decoders)}"
-        )
-    return tuple(decode(output) for decode, output in zip(decoders, outputs, strict=True))
-
-
-def _plain(output: str | None) -> Any:
-    if output is None:
-        return None
-    try:
-        return msgspec.json.decode(output)
-    except msgspec.DecodeError as error:
-        raise InvalidPayload(f"a blocker's output is not JSON: {error}") from None

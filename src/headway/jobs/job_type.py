@@ -50,8 +50,8 @@ class Definition:
     """The parts of a job type."""
 
     name: str
-    place: str
-    """Where it was defined, for messages."""
+    location: str
+    """The function or call that made it, for messages."""
     options: Options
     needs: int | None
     """Number of blockers that it declares; None: any number."""
@@ -92,7 +92,7 @@ class ContinuationType(Generic[P, R, *Bs]):
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.definition.place}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.definition.location}>"
 
 
 class JobType(ContinuationType[P, R, *Bs]):
@@ -162,7 +162,7 @@ def declare(
     return JobType[Any, Any](
         define(
             name,
-            place=f"declare({name!r})",
+            location=f"declare({name!r})",
             arguments=arguments,
             result=output,
             needs=0,
@@ -175,7 +175,7 @@ def declare(
 def define(
     name: str,
     *,
-    place: str,
+    location: str,
     arguments: Arguments,
     result: Any,
     needs: int | None,
@@ -202,7 +202,7 @@ def define(
     encode, decode = result_coders(result, f"the output of job type {name!r}", codec)
     return Definition(
         name,
-        place,
+        location,
         changed_options(Options(), options),
         needs,
         arguments,

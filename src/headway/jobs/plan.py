@@ -58,7 +58,7 @@ def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = 
         _check_startable(request)
         if options:
             request = request.using(**options)  # noqa: PLW2901
-        _place(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
+        _add_job(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
     return plan
 
@@ -83,7 +83,7 @@ def plan_successor(
         root_id=parent.root_id,
         sequence_id=parent.sequence_id,
         sequence_type=parent.sequence_type,
-        place=parent.position + 1,
+        position=parent.position + 1,
         trace=trace,
     )
     if parent.sequence_id in successor.blockers:
@@ -109,7 +109,7 @@ def with_stored_blockers(
     return structs.replace(successor, blockers=blockers)
 
 
-def _place(
+def _add_job(
     request: AnyRequest,
     jobs: list[NewJob],
     origin_id: str | None,
@@ -146,7 +146,7 @@ def _new_job(
     root_id: str | None,
     sequence_id: str | None = None,
     sequence_type: str | None = None,
-    place: int = 0,
+    position: int = 0,
     only_for: str | None = None,
     trace: str | None = None,
 ) -> NewJob:
@@ -168,7 +168,7 @@ def _new_job(
         sequence_type=sequence_type,
         root_id=root_id,
         origin_id=origin_id,
-        position=place,
+        position=position,
         blockers=blockers,
         dedup_key=None if dedup is None else dedup.key,
         dedup_any=dedup is not None and dedup.scope == "any",
@@ -197,7 +197,7 @@ def _blockers(
         else:
             _check_blocker(request, blocker)
             _check_startable(blocker)
-            ids.append(_place(blocker, jobs, origin_id, root_id, only_for, trace))
+            ids.append(_add_job(blocker, jobs, origin_id, root_id, only_for, trace))
     return tuple(ids)
 
 

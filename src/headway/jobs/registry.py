@@ -23,8 +23,8 @@ class Registry:
         known = self._types.get(type.name)
         if known is not None and known is not type:
             raise ConfigurationError(
-                f"two job types are called {type.name!r}: {known.definition.place} and "
-                f"{type.definition.place}; give one of them another name"
+                f"two job types are called {type.name!r}: {known.definition.location} and "
+                f"{type.definition.location}; give one of them another name"
             )
         if handler is not None and type.name in self._handlers:
             raise ConfigurationError(

@@ -25,7 +25,7 @@ from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
 from headway.errors import InvalidPayload, UnknownJobType
 from headway.jobs.handler import Handler, Mode
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
 from headway.ports.attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Execution
@@ -214,7 +214,7 @@ class Runner:
         self, execution: Execution, handler: Handler
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
-            return handler.arguments(execution.claimed.input)
+            return handler.decode_input(execution.claimed.input)
         except Exception as error:
             raise _unreadable(error) from None
 
@@ -222,7 +222,7 @@ class Runner:
         if execution.blockers is None:
             return _NO_BLOCKERS
         try:
-            return decode_blockers(execution.blockers, handler.blocker_decoders, handler.any_number)
+            return handler.decode_blockers(execution.blockers)
         except Exception as error:
             raise _unreadable(error) from None
 

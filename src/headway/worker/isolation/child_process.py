@@ -25,7 +25,7 @@ from headway.domain.failure import Failure
 from headway.domain.lifecycle import is_recoverable
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler, isolated
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import plan_successor
 from headway.ports.attempt import current_attempt
 from headway.worker.attempt import Execution
@@ -140,10 +140,8 @@ def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
     try:
         handler = find_handler(order.reference)
         try:
-            args, kwargs = handler.arguments(order.claimed.input)
-            blockers = decode_blockers(
-                order.blockers or (), handler.blocker_decoders, handler.any_number
-            )
+            args, kwargs = handler.decode_input(order.claimed.input)
+            blockers = handler.decode_blockers(order.blockers or ())
         except Exception as error:
             return raised(Failure(type(error).__name__, str(error)), recoverable=False)
         lane = Lane(WorkQueue(order.claimed.queue), 1)
