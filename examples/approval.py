@@ -78,7 +78,7 @@ async def main() -> None:
         worker = app.worker()
         await worker.start()
         expense = await app.start(file_expense.request("Ada", 4200))
-        payment = await app.start(pay_out.request("Ada", 4200), blockers=(expense,))
+        payment = await app.start(pay_out.request("Ada", 4200).using(blockers=(expense,)))
         while (current := await app.current(expense)).type != "approval":
             await asyncio.sleep(0.05)
         print(f"the expense is at {current.type!r}, which is {current.state}")

@@ -66,7 +66,7 @@ async def main() -> None:
 
         say("4. a worker is killed with a job in its hands")
         packing = await app.start(pack.request(7))
-        shipping = await app.start(ship.request(7), blockers=(payment, packing))
+        shipping = await app.start(ship.request(7).using(blockers=(payment, packing)))
         say(f"   ship waits for payment and packing; it is {(await app.get(shipping)).state}")
         while (await app.get(packing)).state is not JobState.RUNNING:
             await asyncio.sleep(0.05)

@@ -26,7 +26,7 @@ def draw(job: Job, name: str, size: int) -> Continuation[str]:
     return job.continue_with(shrink.request(name, 4))
 
 
-@app.step(isolate=True, timeout=20)
+@app.job(entry=False, isolate=True, timeout=20)
 def shrink(name: str, factor: int) -> str:
     rows = _read(FOLDER / f"{name}.pgm")
     small = [

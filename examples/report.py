@@ -48,7 +48,7 @@ async def main() -> None:
         worker = app.worker()
         await worker.start()
         report = await app.start(
-            add_up.request("November"), blockers=[count.request(region) for region in SALES]
+            add_up.request("November").using(blockers=[count.request(region) for region in SALES])
         )
         print(f"the report is {(await report.get()).state} until all parts are there")
         print(await report.result(timeout=10))

@@ -227,7 +227,7 @@ async def test_an_app_from_start_to_result():
     async with app:
         worker = app.worker()
         await worker.start()
-        sequence = await app.start(ship.request(7), blockers=(charge.request(7, 1999),))
+        sequence = await app.start(ship.request(7).using(blockers=(charge.request(7, 1999),)))
         assert await sequence.result(timeout=60) == "7 with 7: 1999"
         await worker.stop()
 
@@ -239,7 +239,7 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
     async def charge(cents: int) -> int:
         return cents
 
-    @app.step
+    @app.job(entry=False)
     async def total(job: headway.Job[*tuple[int, ...]]) -> int:
         return sum(job.blockers)
 
@@ -247,7 +247,7 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
     async def place(job: headway.Job) -> headway.Continuation[int]:
         known = await app.start(charge.request(1))
         again = charge.request(2).using(dedup=headway.Dedup("two", scope="any"))
-        return job.continue_with(total.request(), blockers=[known, again, charge.request(3)])
+        return job.continue_with(total.request().using(blockers=[known, again, charge.request(3)]))
 
     async with app:
         existing = await app.start(charge.request(2), dedup=headway.Dedup("two"), queue="slow")

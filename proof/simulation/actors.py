@@ -33,7 +33,7 @@ async def _start(world: World, client: Client, features: tuple[str, ...]) -> set
     if chance < 0.55 and "blockers" in features:
         known = random.sample(sorted(world.acknowledged), min(2, len(world.acknowledged)))
         blockers = [*(client.sequence(each) for each in known), plain.request(1)]
-        return {(await client.start(joined.request(number), blockers=blockers)).id}
+        return {(await client.start(joined.request(number).using(blockers=blockers))).id}
     if chance < 0.7 and "dedup" in features:
         scope = random.choice(("incomplete", "any"))
         dedup = Dedup(f"{scope}-{random.randrange(5)}", scope=scope)

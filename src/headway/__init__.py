@@ -7,7 +7,13 @@ from headway.client.sync_client import SyncClient, SyncSequence
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
-from headway.domain.request import Continuation, Dedup, Request, SequenceReference, Step
+from headway.domain.request import (
+    Continuation,
+    ContinuationRequest,
+    Dedup,
+    Request,
+    SequenceReference,
+)
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.domain.schedule import After, At
 from headway.errors import (
@@ -40,7 +46,7 @@ from headway.errors import (
 )
 from headway.jobs.codec import JsonCodec
 from headway.jobs.job import Job
-from headway.jobs.job_type import JobType, StepType, declare
+from headway.jobs.job_type import ContinuationType, JobType, declare
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.observers.logs import LogObserver
@@ -56,6 +62,8 @@ __all__ = [
     "Completion",
     "ConfigurationError",
     "Continuation",
+    "ContinuationRequest",
+    "ContinuationType",
     "DataRefused",
     "Dedup",
     "DuplicateJob",
@@ -94,8 +102,6 @@ __all__ = [
     "Sequence",
     "SequenceReference",
     "SequencesNeeded",
-    "Step",
-    "StepType",
     "StoreClosed",
     "StoreError",
     "StoreRefused",

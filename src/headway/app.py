@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import ParamSpec, Self, TypeVar, Unpack
 
 from headway.admin.actions import StoreActions
 from headway.admin.questions import StoreQuestions
@@ -18,9 +18,9 @@ from headway.client.sync_headway import SyncHeadway
 from headway.domain.request import Bs
 from headway.errors import ConfigurationError
 from headway.jobs.codec import JsonCodec
-from headway.jobs.decorators import Implementation, JobDecorator, StepDecorator
+from headway.jobs.decorators import ImplementationDecorator, JobDecorator
 from headway.jobs.handler import Handler
-from headway.jobs.job_type import StepType
+from headway.jobs.job_type import AnyType, ContinuationType
 from headway.jobs.registry import Registry
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
@@ -123,18 +123,16 @@ class Headway(Client, Forkable):
         self._sync_lock = threading.Lock()
         self.job = JobDecorator(self.registry, self.codec)
         """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
-        self.step = StepDecorator(self.registry, self.codec)
-        """The same for a job type that only continues sequences."""
         self.watch_forks()
 
     def in_child(self) -> None:
         self._sync_lock = threading.Lock()
 
-    def implement(self, type: StepType[P, R, *Bs]) -> Implementation[P, R, *Bs]:
+    def implement(self, type: ContinuationType[P, R, *Bs]) -> ImplementationDecorator[P, R, *Bs]:
         """Give a declared job type its handler: `@app.implement(charge)`."""
-        return Implementation(self.registry, self.codec, type)
+        return ImplementationDecorator(self.registry, self.codec, type)
 
-    def register(self, *types: StepType[..., Any, *tuple[Any, ...]]) -> None:
+    def register(self, *types: AnyType) -> None:
         """Make declared job types known here by name, without a handler."""
         for type_ in types:
             self.registry.add(type_)

@@ -157,7 +157,7 @@ async def test_a_sequence_that_goes_on(shop: Shop) -> None:
 
 
 async def test_blocked_says_by_which_and_why_that_is_not_done(shop: Shop) -> None:
-    waiting = await shop.app.start(shop.ship.request(1), blockers=(shop.charge.request(1),))
+    waiting = await shop.app.start(shop.ship.request(1).using(blockers=(shop.charge.request(1),)))
     (blocker,) = (await shop.app.get(waiting)).blockers
     said = await why(shop, waiting.id)
     assert said.reason is Reason.BLOCKED
@@ -178,7 +178,7 @@ async def test_blockers_of_blockers_are_explained_but_not_without_end(shop: Shop
 
     last = await app.start(shop.charge.request(1), schedule=After(hours=1))
     for _ in range(9):
-        last = await app.start(link.request(), blockers=[last])
+        last = await app.start(link.request().using(blockers=[last]))
     said = await why(shop, last.id)
     depth = 0
     while said.because:
@@ -195,7 +195,7 @@ async def test_many_blockers_are_not_all_named(shop: Shop) -> None:
     async def gather(job: Job[*tuple[object, ...]]) -> None: ...
 
     many = await app.start_many([shop.charge.request(n) for n in range(25)])
-    waiting = await app.start(gather.request(), blockers=list(many))
+    waiting = await app.start(gather.request().using(blockers=list(many)))
     said = await why(shop, waiting.id)
     assert len(said.because) == 10
     assert said.sentence.endswith(" and by 15 more")

@@ -135,7 +135,9 @@ async def test_jobs_and_their_number(shop: Shop) -> None:
 
 async def test_a_job_with_everything_about_it(shop: Shop) -> None:
     app, store = shop.app, shop.app.store
-    waiting = await app.start(shop.ship.request(7), blockers=(shop.charge.request(7, cents=1),))
+    waiting = await app.start(
+        shop.ship.request(7).using(blockers=(shop.charge.request(7, cents=1),))
+    )
     (blocker_id,) = (await app.get(waiting)).blockers
     detail = await app.questions.job(waiting.id)
     assert detail.shown is ShownState.BLOCKED
@@ -202,7 +204,7 @@ async def test_a_graph_of_what_continued_blocked_and_was_started(shop: Shop) -> 
     async def parent(job: Job) -> object:
         child = await app.start(shop.charge.request(1))
         children.append(child.id)
-        return job.continue_with(shop.confirm_blocked.request(2), blockers=(outside,))
+        return job.continue_with(shop.confirm_blocked.request(2).using(blockers=(outside,)))
 
     root = await app.start(parent.request())
     await app.worker(queues=["default"]).run(drain=True)

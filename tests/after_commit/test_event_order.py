@@ -88,7 +88,7 @@ async def test_a_failing_job(office: Office) -> None:
 
 
 async def test_a_blocked_job(office: Office) -> None:
-    await office.app.start(office.send.request(), blockers=(office.write.request("dear"),))
+    await office.app.start(office.send.request().using(blockers=(office.write.request("dear"),)))
     async with office.working():
         await office.until(events.SequenceCompleted, type="send")
     assert office.told() == [
@@ -149,8 +149,8 @@ async def test_a_continuation_that_waits_for_others(office: Office) -> None:
 
     @office.app.job
     async def plan(job: Job) -> Continuation[str]:
-        step = office.send.request()
-        return job.continue_with(step, blockers=(office.write.request("dear"),))
+        request = office.send.request()
+        return job.continue_with(request.using(blockers=(office.write.request("dear"),)))
 
     await office.app.start(plan.request())
     async with office.working(concurrency=1):

@@ -103,8 +103,8 @@ async def test_start_many_is_announced_once_per_queue_and_type(shop: Shop):
 
 async def test_blockers_are_started_with_the_job(shop: Shop):
     existing = await shop.app.start(shop.charge.request(1))
-    shipping = await shop.app.start(shop.ship.request(1), blockers=(shop.charge.request(2),))
-    other = await shop.app.start(shop.ship.request(2), blockers=(existing,), queue="money")
+    shipping = await shop.app.start(shop.ship.request(1).using(blockers=(shop.charge.request(2),)))
+    other = await shop.app.start(shop.ship.request(2).using(blockers=(existing,)), queue="money")
     job = await shipping.get()
     (blocker_id,) = job.blockers
     blocker = await shop.app.get(blocker_id)
@@ -133,17 +133,17 @@ async def test_nothing_is_written_when_a_request_is_refused(shop: Shop):
         )
     absent = shop.app.sequence(new_id(), shop.charge)
     with pytest.raises(JobNotFound, match=f"there is no job {absent.id}"):
-        await shop.app.start(shop.ship.request(1), blockers=(absent,))
+        await shop.app.start(shop.ship.request(1).using(blockers=(absent,)))
     assert len((await shop.app.list()).jobs) == 1
     assert shop.ear.heard == []
 
 
 async def test_deduplication_hands_out_the_sequence_that_exists(shop: Shop):
     request = shop.ship.request(1).using(dedup=Dedup("order-1"))
-    first = await shop.app.start(request, blockers=(shop.charge.request(1),))
+    first = await shop.app.start(request.using(blockers=(shop.charge.request(1),)))
     shop.ear.heard.clear()
     shop.events.clear()
-    second = await shop.app.start(request, blockers=(shop.charge.request(2),))
+    second = await shop.app.start(request.using(blockers=(shop.charge.request(2),)))
     assert (second.id, second.deduplicated, first.deduplicated) == (first.id, True, False)
     assert len((await shop.app.list()).jobs) == 2
     assert shop.ear.heard == []
@@ -316,7 +316,7 @@ async def test_cancel_ends_sequences_and_tells_who_runs_them(shop: Shop):
 async def test_trigger_runs_scheduled_jobs_now_all_or_none(shop: Shop):
     later = [shop.charge.request(n).using(schedule=After(days=1)) for n in range(2)]
     sequences = await shop.app.start_many(later)
-    blocked = await shop.app.start(shop.ship.request(1), blockers=(sequences[0],))
+    blocked = await shop.app.start(shop.ship.request(1).using(blockers=(sequences[0],)))
     with pytest.raises(WrongState, match="is blocked; only pending jobs can be triggered"):
         await shop.app.trigger([*sequences, blocked])
     assert await shop.claim() == []
@@ -328,10 +328,10 @@ async def test_trigger_runs_scheduled_jobs_now_all_or_none(shop: Shop):
 
 async def test_deleting_takes_the_whole_tree_and_refuses_while_others_wait(shop: Shop):
     app = shop.app
-    shipping = await app.start(shop.ship.request(1), blockers=(shop.charge.request(1),))
+    shipping = await app.start(shop.ship.request(1).using(blockers=(shop.charge.request(1),)))
     (blocker_id,) = (await shipping.get()).blockers
     blocker = app.sequence(blocker_id, shop.charge)
-    other = await app.start(shop.ship.request(2), blockers=(blocker,))
+    other = await app.start(shop.ship.request(2).using(blockers=(blocker,)))
     await shop.claim()
 
     with pytest.raises(InvalidRequest, match=f"delete {shipping.id} to delete all that belongs"):
@@ -352,7 +352,7 @@ async def test_deleting_takes_the_whole_tree_and_refuses_while_others_wait(shop:
 
 async def test_deleting_cascades_on_request(shop: Shop):
     charging = await shop.app.start(shop.charge.request(1))
-    shipping = await shop.app.start(shop.ship.request(1), blockers=(charging,))
+    shipping = await shop.app.start(shop.ship.request(1).using(blockers=(charging,)))
     assert set(await shop.app.delete_sequences(charging, cascade=True)) == {
         charging.id,
         shipping.id,
@@ -362,7 +362,7 @@ async def test_deleting_cascades_on_request(shop: Shop):
 async def test_a_record_names_its_job_and_its_sequence(shop: Shop):
     app = shop.app
     blocker = await app.start(shop.charge.request(1))
-    sequence = await app.start(shop.ship.request(1), blockers=(blocker,))
+    sequence = await app.start(shop.ship.request(1).using(blockers=(blocker,)))
     record = await app.get(sequence)
     assert await app.get(record) == await app.current(record) == record
     assert [job.id for job in await app.blockers(record)] == [blocker.id]
@@ -391,7 +391,7 @@ async def test_a_record_names_its_job_and_its_sequence(shop: Shop):
 async def test_completing_from_outside(shop: Shop):
     app = shop.app
     sequence = await app.start(shop.charge.request(1))
-    dependent = await app.start(shop.ship.request(1), blockers=(sequence,))
+    dependent = await app.start(shop.ship.request(1).using(blockers=(sequence,)))
     (claimed,) = await shop.claim()
     shop.ear.heard.clear()
     shop.events.clear()

@@ -27,7 +27,7 @@ class Shop:
         async def order(job: Job) -> Continuation[str]:
             return job.continue_with(pay.request())
 
-        @app.step(max_attempts=1)
+        @app.job(entry=False, max_attempts=1)
         async def pay(job: Job) -> str:
             if not self.bank_is_open:
                 raise ConnectionError("the bank does not answer")
@@ -54,7 +54,7 @@ async def shop(store_url: str) -> AsyncIterator[Shop]:
 async def test_what_waits_for_a_failed_blocker_says_so_and_a_retry_frees_it(shop: Shop) -> None:
     app = shop.app
     payment = await app.start(shop.order.request())
-    shipping = await app.start(shop.ship.request(), blockers=(shop.pack.request(), payment))
+    shipping = await app.start(shop.ship.request().using(blockers=(shop.pack.request(), payment)))
     await shop.work()
     assert (await app.get(shipping)).state is BLOCKED
     packed, failed = await app.blockers(shipping)
@@ -78,7 +78,7 @@ async def test_what_waits_for_a_cancelled_blocker_goes_on_when_that_does(shop: S
     app = shop.app
     shop.bank_is_open = True
     payment = await app.start(shop.order.request())
-    shipping = await app.start(shop.ship.request(), blockers=(shop.pack.request(), payment))
+    shipping = await app.start(shop.ship.request().using(blockers=(shop.pack.request(), payment)))
     await app.cancel(payment)
     await shop.work()
     assert (await app.get(shipping)).state is BLOCKED

@@ -84,7 +84,7 @@ def test_start_and_read(shop: Shop, client: SyncClient):
 
 def test_blockers_and_many(shop: Shop, client: SyncClient):
     charging = client.start_many([shop.charge.request(n) for n in range(3)])
-    shipping = client.start(shop.ship.request(1), blockers=(charging[0],))
+    shipping = client.start(shop.ship.request(1).using(blockers=(charging[0],)))
     assert shipping.get().state is JobState.BLOCKED
     work(client, '{"number":4}')
     assert shipping.get().state is JobState.PENDING
@@ -218,7 +218,7 @@ async def test_both_at_once_on_one_memory_store():
 
 def test_a_record_names_its_job_and_its_sequence(shop: Shop, client: SyncClient) -> None:
     blocker = client.start(shop.charge.request(1))
-    sequence = client.start(shop.ship.request(1), blockers=(blocker,))
+    sequence = client.start(shop.ship.request(1).using(blockers=(blocker,)))
     record = client.get(sequence)
     assert client.get(record) == client.current(record) == record
     assert [job.id for job in client.blockers(record)] == [blocker.id]

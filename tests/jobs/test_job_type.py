@@ -16,6 +16,7 @@ from headway import (
     Backoff,
     ConfigurationError,
     Continuation,
+    ContinuationType,
     Fixed,
     Headway,
     InvalidName,
@@ -23,7 +24,6 @@ from headway import (
     InvalidPayload,
     Job,
     JobType,
-    StepType,
     UnknownJobType,
     declare,
 )
@@ -74,7 +74,7 @@ def test_a_function_becomes_a_job_type(app: Headway):
     handler = handler_of(app, "charge")
     assert handler.mode is Mode.LOOP
     assert not handler.takes_job
-    assert handler.arguments(request.input) == ((7, 8), {})
+    assert handler.decode_input(request.input) == ((7, 8), {})
     assert handler.encode_output("x") == '"x"'
     assert handler.encode_output(None) is None
     assert handler.reference == f"{__name__}:test_a_function_becomes_a_job_type.<locals>.charge"
@@ -185,7 +185,7 @@ def test_a_name_is_given_once(app: Headway):
         async def other() -> None: ...
 
     assert str(raised.value) == (
-        f"two job types are called 'charge': {first.definition.place} and "
+        f"two job types are called 'charge': {first.definition.location} and "
         f"{__name__}.test_a_name_is_given_once.<locals>.other; give one of them another name"
     )
 
@@ -267,16 +267,16 @@ def test_arguments_are_bound_by_name_and_defaults_stay_the_handlers(app: Headway
     handler = handler_of(app, "charge")
     request = charge.request(Order(1, "x"))
     assert request.input == '{"order":{"id":1,"note":"x"}}'
-    assert handler.arguments(request.input) == (
+    assert handler.decode_input(request.input) == (
         (Order(1, "x"), ["new"]),
         {"at": Order(0), "raw": None},
     )
     newer = '{"order":{"id":1,"colour":"red"},"raw":[1],"since":"a newer version"}'
-    assert handler.arguments(newer) == ((Order(1), ["new"]), {"at": Order(0), "raw": [1]})
+    assert handler.decode_input(newer) == ((Order(1), ["new"]), {"at": Order(0), "raw": [1]})
     with pytest.raises(InvalidPayload, match="object missing required field order"):
-        handler.arguments("{}")
+        handler.decode_input("{}")
     assert nothing.request().input == "{}"
-    assert handler_of(app, "nothing").arguments("{}") == ((), {})
+    assert handler_of(app, "nothing").decode_input("{}") == ((), {})
 
 
 def test_missing_annotations_take_anything(app: Headway):
@@ -287,7 +287,7 @@ def test_missing_annotations_take_anything(app: Headway):
     handler = handler_of(app, "charge")
     assert handler.mode is Mode.THREAD
     untyped: Any = charge
-    assert handler.arguments(untyped.request({"a": 1}).input) == (({"a": 1}, 5), {})
+    assert handler.decode_input(untyped.request({"a": 1}).input) == (({"a": 1}, 5), {})
     assert handler.encode_output({"a": [1]}) == '{"a":[1]}'
 
 
@@ -355,18 +355,18 @@ def test_blockers_are_read_from_the_job_parameter(app: Headway):
     assert len(handler_of(app, "some").blocker_decoders or ()) == 2
 
 
-def test_a_step_type_makes_steps(app: Headway):
-    @app.step
+def test_a_type_that_is_no_entry_only_continues(app: Headway):
+    @app.job(entry=False)
     async def confirm(job: Job, order_id: int) -> str:
         return str(order_id)
 
-    @app.step(queue="later")
+    @app.job(entry=False, queue="later")
     def archive(order_id: int) -> int:
         return order_id
 
     assert type(confirm) is not JobType
     assert not isinstance(confirm, JobType)
-    assert isinstance(archive, StepType)
+    assert isinstance(archive, ContinuationType)
     assert archive(3) == 3
     assert archive.request(3).options.queue == "later"
 
@@ -406,11 +406,40 @@ def test_signatures_that_cannot_be_stored_by_name_are_refused(app: Headway):
         assert refused(app, function).endswith(
             f"takes its Job as {name!r}, which cannot be given by position; write `job: Job` first"
         )
-    assert "name 'Missing' is not defined; import the name at run time" in refused(app, unknown)
+    assert "name 'Missing' is not defined; define the name at the top level" in refused(
+        app, unknown
+    )
     assert "parameter 'order' of job type 'unions' cannot be stored as JSON" in refused(app, unions)
     assert "must be the last type of its Job" in refused(app, order_of_blockers)
     assert "a job type is made from a function, not from 3" in refused(app, 3)
     assert "not from functools.partial" in refused(app, functools.partial(starred))
+
+
+def test_local_types_are_read_from_the_closure(app: Headway):
+    @dataclass
+    class Parcel:
+        grams: int
+
+    @app.job
+    async def weigh(parcel: Parcel) -> int:
+        return Parcel(parcel.grams).grams  # the body uses the type, so Python keeps it
+
+    @app.job
+    async def again(job: Job, left: int) -> Continuation[int] | int:
+        return job.continue_with(again.request(left - 1)) if left else 0
+
+    assert weigh.request(Parcel(3)).input == '{"parcel":{"grams":3}}'
+    assert again.request(3).input == '{"left":3}'
+
+    async def lift(parcel: Parcel) -> None: ...
+
+    with pytest.raises(ConfigurationError) as raised:
+        app.job(lift)
+    assert str(raised.value) == (
+        "the annotations of the handler test_local_types_are_read_from_the_closure.<locals>.lift "
+        f"cannot be read: name 'Parcel' is not defined; define the name at the top level of "
+        f"{__name__}, or import it there, not only under TYPE_CHECKING"
+    )
 
 
 class Shop:
@@ -519,7 +548,7 @@ def test_a_declared_type_is_started_without_a_handler_and_implemented_elsewhere(
 
     handler = handler_of(app, "refund")
     assert handler.takes_job
-    assert handler.arguments('{"id":1}') == ((Order(1),), {})
+    assert handler.decode_input('{"id":1}') == ((Order(1),), {})
     assert set(app.registry.handlers()) == {"refund", "tick"}
     with pytest.raises(ConfigurationError, match="job type 'refund' has two handlers: "):
         app.implement(refund)(do_refund)

@@ -47,7 +47,7 @@ async def gather(job: Job[*tuple[str, ...]]) -> str:
     return ""
 
 
-@app.step
+@app.job(entry=False)
 async def confirm(job: Job[str]) -> str:
     return ""
 
@@ -140,8 +140,8 @@ def test_what_a_handler_starts_inherits_origin_and_root():
 
 
 def test_a_successor_continues_its_parents_sequence():
-    step = confirm.request().using(blockers=(charge.request(1),), schedule=After(days=1))
-    succession = plan_successor(step, PARENT)
+    request = confirm.request().using(blockers=(charge.request(1),), schedule=After(days=1))
+    succession = plan_successor(request, PARENT)
     successor, (blocker,) = succession.successor, succession.blockers
     assert successor.sequence_id == PARENT.sequence_id
     assert successor.sequence_type == "order"
@@ -177,16 +177,17 @@ def refused(*requests: Any) -> str:
 
 
 def test_what_cannot_be_started_is_refused():
-    step: Any = confirm.request()
-    assert refused(step) == (
-        "job type 'confirm' can only continue a sequence; declare it with @app.job instead of "
-        "@app.step to start it"
+    only_continues: Any = confirm.request()
+    assert refused(only_continues) == (
+        "job type 'confirm' can only continue a sequence; "
+        "declare it without entry=False to start it"
     )
     assert refused(charge) == (
         "start takes a request: write `app.start(charge.request(...))`, not `app.start(charge)`"
     )
     assert refused(ship.request()) == (
-        "job type 'ship' declares 1 blockers and was given 0; pass them as blockers=(...)"
+        "job type 'ship' declares 1 blockers and was given 0; "
+        "pass them with request.using(blockers=(...))"
     )
     plain: Any = charge.request(1)
     assert refused(plain.using(blockers=(plain,))) == (
@@ -194,7 +195,7 @@ def test_what_cannot_be_started_is_refused():
         "first parameter, as in `job: Job[str]`"
     )
     blocked: Any = ship.request()
-    assert "can only continue a sequence" in refused(blocked.using(blockers=(step,)))
+    assert "can only continue a sequence" in refused(blocked.using(blockers=(only_continues,)))
     assert refused(blocked.using(blockers=(5,))) == (
         "a blocker of 'ship' must be a request, a sequence or a sequence's id, not int"
     )

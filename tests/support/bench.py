@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from headway.domain.events import Event
 from headway.domain.job import AttemptRecord, JobRecord, JobState, NewJob
+from headway.domain.request import AnyRequest
 from headway.domain.retry import Fixed
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import JobDecorator
-from headway.jobs.plan import AnyStep, plan_start
+from headway.jobs.plan import plan_start
 from headway.jobs.registry import Registry
 from headway.ports.notifier import Notifier
 from headway.ports.store import Store
@@ -51,7 +52,7 @@ class Bench:
         self._noticed = False
         self._changed.set()
 
-    async def start(self, *requests: AnyStep) -> list[str]:
+    async def start(self, *requests: AnyRequest) -> list[str]:
         """Store jobs; the ids of those asked for."""
         plan = plan_start(requests)
         stored = await self.store.run(self.store.insert, plan.jobs)

@@ -60,11 +60,11 @@ class Shop:
         async def place(job: Job, order_id: int) -> Continuation[Receipt]:
             return job.continue_with(charge.request(order_id))
 
-        @app.step
+        @app.job(entry=False)
         async def confirm(job: Job, order_id: int) -> Receipt:
             return Receipt(order_id)
 
-        @app.step
+        @app.job(entry=False)
         async def confirm_blocked(job: Job[Receipt], order_id: int) -> Receipt:
             return job.blockers[0]
 

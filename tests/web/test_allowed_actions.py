@@ -37,7 +37,7 @@ async def jobs_in_every_state(shop: Shop) -> AsyncIterator[dict[ShownState, list
     found[ShownState.PENDING] = await started()
     found[ShownState.SCHEDULED] = await started(scheduled=True)
     found[ShownState.BLOCKED] = [
-        (await app.start(shop.ship.request(n), blockers=(shop.charge.request(n),))).id
+        (await app.start(shop.ship.request(n).using(blockers=(shop.charge.request(n),)))).id
         for n in range(EACH)
     ]
     running = [(await app.start(shop.resize.request(f"{n}.png"))).id for n in range(EACH)]

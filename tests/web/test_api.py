@@ -36,7 +36,7 @@ async def post(client: httpx.AsyncClient, path: str, into: Any = object, **body:
 
 async def test_every_question(shop: Shop, client: httpx.AsyncClient) -> None:
     failed = await shop.fail(3)
-    blocked = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    blocked = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     await shop.app.start(shop.greet.request("ada"), schedule=After(minutes=5))
     overview = await get(client, "/overview", Overview, minutes=5)
     assert overview.states[ShownState.FAILED].value == 3

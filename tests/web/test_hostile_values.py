@@ -27,7 +27,7 @@ LONG = EVIL + "A" * 2**20
 async def ids(shop: Shop, tmp_path: Path) -> dict[str, str]:
     """Jobs in several states whose every text is hostile, written past all checks."""
     (failed,) = await shop.fail(1)
-    sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     running = await shop.app.start(shop.greet.request("ada"))
     await shop.app.actions("x").pause("mail")
     texts = {

@@ -158,7 +158,7 @@ async def test_pausing_a_queue(shop: Shop, visitor: Visitor) -> None:
 @on_sqlite
 async def test_a_sequence_is_drawn(shop: Shop, visitor: Visitor) -> None:
     shop.broken = False
-    sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     page = visitor.page
     await visitor.go(f"/sequences/{sequence.id}")
     nodes = page.locator(".node")
@@ -198,7 +198,7 @@ async def test_every_page_is_accessible(shop: Shop, visitor: Visitor) -> None:
     """In both colours, on a wide screen and on a phone."""
     (failed, *_) = await shop.fail(2)
     shop.broken = False
-    sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     await shop.app.start(shop.greet.request("ada"), schedule=After(minutes=5))
     worker = shop.app.worker()
     await worker.start()

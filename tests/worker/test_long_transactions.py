@@ -98,7 +98,7 @@ async def test_blockers_of_the_same_jobs_may_end_at_once(store: Store, *, atomic
 
     async with app:
         parts = [await app.start(part.request(number)) for number in range(6)]
-        wholes = [await app.start(whole.request(), blockers=[*parts]) for _ in range(3)]
+        wholes = [await app.start(whole.request().using(blockers=[*parts])) for _ in range(3)]
         async with asyncio.timeout(PATIENCE):
             await app.worker().run(drain=True)
         for each in (*parts, *wholes):

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 from headway.after_commit.effects import Consequences, Teller
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState
-from headway.domain.request import Step
+from headway.domain.request import ContinuationRequest
 from headway.errors import InvalidRequest, WrongState
 from headway.jobs.plan import Succession, plan_successor
 from headway.ports.clock import Clock
@@ -77,7 +77,7 @@ class Completion(Generic[R]):
         )
         self._ended = True
 
-    async def continue_with(self, step: Step[R]) -> None:
+    async def continue_with(self, request: ContinuationRequest[R]) -> None:
         """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
         self.job, consequences = await self._store.run_in(
@@ -85,7 +85,7 @@ class Completion(Generic[R]):
             changes.continue_job,
             self._store,
             self.job,
-            plan_successor(step, self.job),
+            plan_successor(request, self.job),
             self._clock.now(),
         )
         self._consequences.absorb(consequences)
@@ -127,10 +127,10 @@ class SyncCompletion(Generic[R]):
         self._tell(self._run(_complete_again, self._store, self.job, text, self._clock))
         self._ended = True
 
-    def continue_with(self, step: Step[R]) -> None:
+    def continue_with(self, request: ContinuationRequest[R]) -> None:
         """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
-        succession = plan_successor(step, self.job)
+        succession = plan_successor(request, self.job)
         self.job, consequences = self._run(
             _continue_again, self._store, self.job, succession, self._clock
         )

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from headway.domain.request import R_co, SequenceReference
-from headway.errors import InvalidPayload
+from headway.jobs.codec import decode_plain
 
 Decode = Callable[[str | None], Any]
 
@@ -28,16 +26,6 @@ class Handle(SequenceReference[R_co]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
-
-
-def decode_plain(text: str | None) -> Any:
-    """An output of a job type that is not known here, as plain JSON values."""
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidPayload(f"an output is not valid JSON: {error}") from None
 
 
 def decoder_of(sequence: SequenceReference[Any]) -> Decode:

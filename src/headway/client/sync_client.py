@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
-from uuid import UUID
 
 from headway.after_commit.effects import Consequences, Teller
 from headway.after_commit.observers import Observers
@@ -16,7 +15,6 @@ from headway.client.completion import SyncCompletion
 from headway.client.handle import Decode, Handle, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result_sync
 from headway.client.targets import (
-    AnyType,
     Target,
     Targets,
     check_page,
@@ -29,27 +27,21 @@ from headway.domain.events import StoreFailed
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
-    B1,
-    B2,
-    B3,
-    B4,
-    B5,
-    B6,
+    A,
+    AnyRequest,
+    ContinuationRequest,
     R,
     R_co,
     Request,
-    S,
     SequenceReference,
-    Source,
     StartOptions,
-    Step,
 )
 from headway.domain.validation import check_name
 from headway.domain.views import Progress
 from headway.errors import StoreError
-from headway.jobs.job_type import StepType
-from headway.jobs.payloads import Outputs
-from headway.jobs.plan import Plan, check_startable, plan_start
+from headway.jobs.job_type import AnyType, ContinuationType
+from headway.jobs.payloads import Payloads
+from headway.jobs.plan import Plan, plan_start
 from headway.jobs.registry import Registry
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
@@ -103,81 +95,20 @@ class SyncClient:
         self._observers = observers
         self._clock = clock
         self._poll_every = poll_every
-        self._outputs = Outputs(registry, codec)
+        self._payloads = Payloads(registry, codec)
         self._teller = Teller(store, notifier, observers)
 
-    def request(self, type: str, /, **arguments: Any) -> Step[Any]:
+    def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
         """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
         return self._registry.type(type).request(**arguments)
 
-    @overload
-    def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1],
-        *,
-        blockers: tuple[Source[B1]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1, B2],
-        *,
-        blockers: tuple[Source[B1], Source[B2]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1, B2, B3],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1, B2, B3, B4],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1, B2, B3, B4, B5],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, B1, B2, B3, B4, B5, B6],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    @overload
-    def start(
-        self,
-        request: Request[R, *tuple[S, ...]],
-        *,
-        blockers: list[Source[S]],
-        **options: Unpack[StartOptions],
-    ) -> SyncSequence[R]: ...
-    def start(self, request: Any, *, blockers: Any = None, **options: Any) -> Any:
+    def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]:
         """Start a sequence with its first job and that job's blockers; the handle of the sequence.
 
         Everything is checked before anything is written: raises InvalidRequest or a subclass.
         """
-        check_startable(request)
         tx = options.pop("tx", None)
-        if blockers is not None or options:
-            request = request.using(blockers=blockers, **options)
-        plan = plan_start((request,))
+        plan = plan_start((request,), options)
         (sequence,) = self._store_plan(plan, (request,), tx)
         return sequence
 
@@ -213,11 +144,9 @@ class SyncClient:
             for place, request in zip(plan.heads, requests, strict=True)
         ]
 
-    @overload
-    def sequence(self, id: Target) -> SyncSequence[Any]: ...
-    @overload
-    def sequence(self, id: Target, type: StepType[..., R, *tuple[Any, ...]]) -> SyncSequence[R]: ...
-    def sequence(self, id: Target, type: AnyType | None = None) -> SyncSequence[Any]:
+    def sequence(
+        self, id: Target, type: ContinuationType[..., A, *tuple[Any, ...]] | None = None
+    ) -> SyncSequence[A]:
         """The handle of a sequence that was started elsewhere; nothing is looked up."""
         decode = None if type is None else type.definition.decode_result
         return SyncSequence(self, sequence_of(id), decode)
@@ -298,13 +227,13 @@ class SyncClient:
         self,
         targets: Targets,
         *,
-        input: Step[Any, *tuple[Any, ...]] | Mapping[str, Any] | None = None,
+        input: AnyRequest | Mapping[str, Any] | None = None,
         tx: Any = None,
     ) -> None:
         """Retry the current jobs of failed or cancelled sequences, all or none: they are due now,
         with their full number of attempts. `input` replaces their input: a request of the same
         type, or arguments by name."""
-        edit = None if input is None else partial(self._outputs.edited_input, input)
+        edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
         consequences = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
         self._told(tx, consequences)
@@ -339,14 +268,10 @@ class SyncClient:
     def complete_sequence(
         self,
         sequence: Target,
-        type: StepType[..., R, *tuple[Any, ...]],
+        type: ContinuationType[..., A, *tuple[Any, ...]] | None = None,
         *,
         tx: Any = None,
-    ) -> SyncCompletion[R]: ...
-    @overload
-    def complete_sequence(
-        self, sequence: JobRecord | UUID | str, *, tx: Any = None
-    ) -> SyncCompletion[Any]: ...
+    ) -> SyncCompletion[A]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
     ) -> SyncCompletion[Any]:
@@ -361,7 +286,7 @@ class SyncClient:
             self._store,
             self._teller,
             self._clock,
-            partial(self._outputs.encode, type),
+            partial(self._payloads.encode_output, type),
             sequence_id=target_id(sequence),
             type=None if type is None else type.name,
             tx=tx,

@@ -11,11 +11,10 @@ from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
 from headway.domain.validation import check_id
 from headway.errors import InvalidOption
-from headway.jobs.job_type import StepType
+from headway.jobs.job_type import AnyType, ContinuationType
 
 T = TypeVar("T")
 
-AnyType = StepType[..., Any, *tuple[Any, ...]]
 Target = SequenceReference[Any] | JobRecord | UUID | str
 """A job or a sequence, by handle, by record or by id."""
 Targets = Target | Iterable[Target]
@@ -47,7 +46,8 @@ def make_filter(
     return JobFilter(
         states=tuple(_state(one) for one in _many(state, str)),
         types=tuple(
-            one.name if isinstance(one, StepType) else one for one in _many(type, str | StepType)
+            one.name if isinstance(one, ContinuationType) else one
+            for one in _many(type, str | ContinuationType)
         ),
         queues=tuple(_many(queue, str)),
         sequence_id=None if sequence is None else sequence_of(sequence),

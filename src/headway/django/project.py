@@ -18,12 +18,13 @@ from headway.after_commit.effects import Consequences
 from headway.app import Headway
 from headway.client.completion import SyncCompletion
 from headway.client.sync_headway import SyncHeadway
-from headway.client.targets import AnyType, Target
+from headway.client.targets import Target
 from headway.django.database import vendor
 from headway.django.task_settings import queue_names
 from headway.domain.request import SequenceReference
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler, Mode
+from headway.jobs.job_type import AnyType
 from headway.notifiers.none import NoNotifier
 from headway.notifiers.urls import notifier_from_url
 from headway.ports.notifications import Notification

@@ -1,4 +1,4 @@
-"""Checks of values that users give: names, keys, ids, parameters of URLs, lengths of time, moments.
+"""Checks of values that users give: names, keys, ids, parameters of URLs, numbers, times.
 
 A length of time or a moment is allowed if every store can keep it and add it to the present, and
 if every time zone can show it.
@@ -44,7 +44,7 @@ def check_name(kind: str, name: object) -> str:
 
 
 def check_key(kind: str, key: object) -> str:
-    """Return `key` if it may serve as a deduplication key: any text, without NUL or surrogates."""
+    """Return `key` if it may be a deduplication key: any text without NUL and surrogates."""
     if not isinstance(key, str):
         raise InvalidName(f"a {kind} must be a string, not {_kind(key)}")
     if not key:
@@ -67,8 +67,8 @@ def check_identifier(kind: str, name: object) -> str:
 
 
 def check_parameters(url: str, query: str, known: Iterable[str], hint: str = "") -> None:
-    """Refuse unknown parameters of a URL; `url` says which URL it is, and `hint` ends the message.
-    Upper and lower case are the same."""
+    """Refuse unknown parameters in the query of a URL; case does not matter. The message begins
+    with `url` and ends with `hint`."""
     names = sorted(known, key=str.lower)
     lower = {name.lower() for name in names}
     strange = [
@@ -96,7 +96,7 @@ def check_id(id: object) -> str:
 
 
 def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
-    """`seconds` as a number, if so much time can pass; 0 only with `zero`."""
+    """Return the length of time in seconds, if it is allowed; 0 is allowed only with `zero`."""
     if isinstance(seconds, timedelta):
         seconds = seconds.total_seconds()
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -111,7 +111,7 @@ def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
 
 
 def check_moment(what: str, moment: object) -> datetime:
-    """`moment`, if it has a time zone and lies within the years that are allowed."""
+    """Return `moment` if it has a time zone and lies within the allowed years."""
     if not isinstance(moment, datetime):
         raise InvalidOption(f"{what} needs a datetime, not {_kind(moment)}")
     if moment.utcoffset() is None:
@@ -123,6 +123,19 @@ def check_moment(what: str, moment: object) -> datetime:
             f"{what} needs a time between the years {EARLIEST.year} and {LATEST.year}, not {moment}"
         )
     return moment
+
+
+def check_whole(what: str, value: object) -> None:
+    """Refuse a value that is not a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(f"{what} must be a whole number, not {_kind(value)}")
+
+
+def check_kind(what: str, value: object, *kinds: type) -> None:
+    """Refuse a value that is not an instance of one of these classes."""
+    if not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise InvalidOption(f"{what} must be made with {names}, not {_kind(value)}")
 
 
 def _kind(value: object) -> str:

@@ -14,9 +14,9 @@ from headway.after_commit.observers import Observers
 from headway.app import Headway
 from headway.domain.job import JobRecord
 from headway.domain.queries import JobFilter
-from headway.domain.request import Step
+from headway.domain.request import AnyRequest, ContinuationRequest
 from headway.jobs.job import Job
-from headway.jobs.job_type import StepType
+from headway.jobs.job_type import AnyType
 from headway.ports.notifications import Notification
 from headway.ports.store import Store
 from headway.runtime.loop_thread import Portal
@@ -28,9 +28,6 @@ from headway.worker.leases.reaper import Reaper
 from headway.worker.middleware import CallNext
 from headway.worker.settings import WorkerSettings
 from headway.worker.transactions import Transactions
-
-AnyStep = Step[Any, *tuple[Any, ...]]
-AnyType = StepType[..., Any, *tuple[Any, ...]]
 
 
 class Rig:
@@ -133,10 +130,10 @@ class Rig:
         back when their leases run out: `rig.clock.advance(31)`, and drain again."""
         self._point = Point(point)
 
-    def started(self, what: AnyType | AnyStep | str | None = None) -> list[JobRecord]:
+    def started(self, what: AnyType | AnyRequest | str | None = None) -> list[JobRecord]:
         """The jobs of this type, or like this request, oldest first; without either, all."""
         name = what if isinstance(what, str) else getattr(what, "name", None)
-        if isinstance(what, Step):
+        if isinstance(what, ContinuationRequest):
             name = what.type
         found: list[JobRecord] = []
         cursor: str | None = None
@@ -147,14 +144,14 @@ class Rig:
             cursor = page.cursor
             if cursor is None:
                 break
-        if isinstance(what, Step):
+        if isinstance(what, ContinuationRequest):
             wanted = _decoded(what.input)
             found = [job for job in found if _decoded(job.input) == wanted]
         return found[::-1]
 
     def assert_started(
         self,
-        what: AnyType | AnyStep,
+        what: AnyType | AnyRequest,
         *,
         times: int | None = None,
         arguments: Mapping[str, Any] | None = None,
@@ -175,7 +172,7 @@ class Rig:
         return found[-1]
 
     def assert_not_started(
-        self, what: AnyType | AnyStep, *, arguments: Mapping[str, Any] | None = None
+        self, what: AnyType | AnyRequest, *, arguments: Mapping[str, Any] | None = None
     ) -> None:
         wanted = _encoded(arguments)
         if any(_has(job, wanted) for job in self.started(what)):
@@ -252,7 +249,7 @@ def _has(job: JobRecord, wanted: Mapping[str, Any]) -> bool:
     return all(name in given and given[name] == value for name, value in wanted.items())
 
 
-def _described(what: AnyType | AnyStep, wanted: Mapping[str, Any]) -> str:
-    if isinstance(what, Step):
+def _described(what: AnyType | AnyRequest, wanted: Mapping[str, Any]) -> str:
+    if isinstance(what, ContinuationRequest):
         return f"{what.type} {what.input}"
     return f"{what.name} {msgspec.json.encode(wanted).decode()}" if wanted else what.name

@@ -24,7 +24,7 @@ from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
 from headway.errors import Failure, InvalidPayload, UnknownJobType
 from headway.jobs.handler import Handler, Mode
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
 from headway.ports.attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Execution
@@ -213,7 +213,7 @@ class Runner:
         self, execution: Execution, handler: Handler
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
-            return handler.arguments(execution.claimed.input)
+            return handler.decode_input(execution.claimed.input)
         except Exception as error:
             raise _unreadable(error) from None
 
@@ -221,7 +221,7 @@ class Runner:
         if execution.blockers is None:
             return _NO_BLOCKERS
         try:
-            return decode_blockers(execution.blockers, handler.blocker_decoders, handler.any_number)
+            return handler.decode_blockers(execution.blockers)
         except Exception as error:
             raise _unreadable(error) from None
 
@@ -239,7 +239,7 @@ class Runner:
         succession: Succession | None = None
         output: str | None = None
         if is_continuation(value):
-            succession = plan_successor(value.step, claimed, onward(execution))
+            succession = plan_successor(value.request, claimed, onward(execution))
         elif isinstance(value, EncodedOutput):
             output = value.text
         else:

@@ -10,12 +10,13 @@ from typing import Any
 import psycopg
 
 from headway import Continuation, Fixed, Headway, Job
+from headway.jobs.job_type import TypeOptions
 from headway.ports.store import Store
 from tests.system.failpoints.failing import FailingPostgres, FailingSqlite
 
 SCENARIOS = ("plain", "staged", "atomic", "gathering")
 LEASE = 1.0
-OPTIONS: dict[str, Any] = {"max_attempts": None, "max_losses": 100, "retry": Fixed(0)}
+OPTIONS: TypeOptions = {"max_attempts": None, "max_losses": 100, "retry": Fixed(0)}
 
 
 def failing_store(dsn: str) -> FailingSqlite | FailingPostgres:
@@ -34,7 +35,7 @@ class Shop:
             await self._reach("between")
             return job.continue_with(last_plain.request(), queue=job.queue)
 
-        @app.step(**OPTIONS)
+        @app.job(entry=False, **OPTIONS)
         async def last_plain() -> str:
             await self._reach("between")
             return "done"
@@ -44,7 +45,7 @@ class Shop:
             await self._stage(job)
             return job.continue_with(last_staged.request(), queue=job.queue)
 
-        @app.step(**OPTIONS)
+        @app.job(entry=False, **OPTIONS)
         async def last_staged(job: Job) -> str:
             await self._stage(job)
             return "done"
@@ -54,7 +55,7 @@ class Shop:
             await self._write(job)
             return job.continue_with(last_atomic.request(), queue=job.queue)
 
-        @app.step(atomic=True, **OPTIONS)
+        @app.job(entry=False, atomic=True, **OPTIONS)
         async def last_atomic(job: Job) -> str:
             await self._write(job)
             return "done"
@@ -67,12 +68,11 @@ class Shop:
         async def first_gathering(job: Job) -> Continuation[str]:
             await self._reach("between")
             return job.continue_with(
-                last_gathering.request(),
-                blockers=(part.request().using(queue=job.queue),),
+                last_gathering.request().using(blockers=(part.request().using(queue=job.queue),)),
                 queue=job.queue,
             )
 
-        @app.step(**OPTIONS)
+        @app.job(entry=False, **OPTIONS)
         async def last_gathering(job: Job[str]) -> str:
             return job.blockers[0]
 
@@ -91,7 +91,7 @@ class Shop:
     async def start(self, scenario: str, queue: str) -> None:
         """A sequence, and a job that waits for it, in a queue of their own."""
         sequence = await self.app.start(self._firsts[scenario].request(), queue=queue)
-        await self.app.start(self._dependent.request(), blockers=(sequence,), queue=queue)
+        await self.app.start(self._dependent.request().using(blockers=(sequence,)), queue=queue)
 
     async def work(self, queue: str) -> None:
         """Run what is in the queue; leave it to somebody else to find what was lost."""

@@ -115,7 +115,7 @@ async def test_on_postgres(postgres_url: str, isolation: IsolationLevel) -> None
             try:
                 async with pool.connection() as connection, connection.transaction():
                     request = shop.dependent.request(number)
-                    await shop.app.start(request, blockers=(sequence,), tx=connection)
+                    await shop.app.start(request.using(blockers=(sequence,)), tx=connection)
             except psycopg.errors.SerializationFailure:
                 refused += 1
             else:
@@ -131,7 +131,7 @@ async def test_on_sqlite(sqlite_path: Path) -> None:
         with closing(sqlite3.connect(sqlite_path, timeout=0, isolation_level=None)) as connection:
             await wait_while_busy(lambda: connection.execute("begin immediate"), 30)
             request = shop.dependent.request(number)
-            await shop.app.start(request, blockers=(sequence,), tx=connection)
+            await shop.app.start(request.using(blockers=(sequence,)), tx=connection)
             connection.execute("commit")
 
     await race(f"sqlite:///{sqlite_path}", PAIRS, create)

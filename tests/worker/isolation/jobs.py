@@ -138,7 +138,7 @@ def go_on_with_everything(job: Job, known: str) -> Continuation[str]:
         schedule=At(datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=2)))),
         dedup=Dedup("key", scope="any", window=timedelta(days=1, microseconds=7)),
     )
-    step = gather.request("x").using(
+    request = gather.request("x").using(
         blockers=[first, SequenceReference(known), name.request().using(schedule=After(seconds=0))],
         priority=-4,
         max_attempts=None,
@@ -146,7 +146,7 @@ def go_on_with_everything(job: Job, known: str) -> Continuation[str]:
         timeout=30.5,
         id="01a1ddf9-eb4e-7466-a684-f7abe7b3714b",
     )
-    return job.continue_with(step)
+    return job.continue_with(request)
 
 
 @job(isolate=True)

@@ -24,7 +24,7 @@ from typing import NoReturn
 from headway.domain.lifecycle import is_recoverable
 from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler, isolated
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import plan_successor
 from headway.ports.attempt import current_attempt
 from headway.worker.attempt import Execution
@@ -43,8 +43,8 @@ from headway.worker.isolation.messages import (
     framed,
     length,
     raised,
+    sent_request,
     sent_schedule,
-    sent_step,
 )
 from headway.worker.settings import WorkQueue
 from headway.worker.slots import Lane
@@ -139,10 +139,8 @@ def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
     try:
         handler = find_handler(order.reference)
         try:
-            args, kwargs = handler.arguments(order.claimed.input)
-            blockers = decode_blockers(
-                order.blockers or (), handler.blocker_decoders, handler.any_number
-            )
+            args, kwargs = handler.decode_input(order.claimed.input)
+            blockers = handler.decode_blockers(order.blockers or ())
         except Exception as error:
             return raised(Failure(type(error).__name__, str(error)), recoverable=False)
         lane = Lane(WorkQueue(order.claimed.queue), 1)
@@ -157,8 +155,8 @@ def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
             value = asyncio.run(value)
         job.check_continued(value)
         if is_continuation(value):
-            plan_successor(value.step, order.claimed)  # it says what is wrong with the step
-            return Continued(sent_step(value.step))
+            plan_successor(value.request, order.claimed)  # it says what is wrong with the request
+            return Continued(sent_request(value.request))
         return Returned(handler.encode_output(value))
     except RescheduleAsked as asked:
         return Rescheduled(sent_schedule(asked.schedule))

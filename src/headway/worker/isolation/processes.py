@@ -43,8 +43,8 @@ from headway.worker.isolation.messages import (
     encode,
     framed,
     length,
+    received_request,
     received_schedule,
-    received_step,
 )
 from headway.worker.tracebacks import HandlerFailed
 
@@ -95,7 +95,7 @@ class Isolation:
             case Returned():
                 return EncodedOutput(outcome.output)
             case Continued():
-                return Continuation(received_step(outcome.step))
+                return Continuation(received_request(outcome.request))
             case Rescheduled():
                 raise RescheduleAsked(received_schedule(outcome.schedule))
             case Raised():
