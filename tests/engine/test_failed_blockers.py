@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headway import Continuation, Headway, Job, JobNotFound, JobState
+from headway import Continuation, Headway, Job, JobState
+from headway.errors import JobNotFound
 from headway.jobs.ids import new_id
 
 COMPLETED, FAILED, BLOCKED = JobState.COMPLETED, JobState.FAILED, JobState.BLOCKED

@@ -12,22 +12,15 @@ from typing import Annotated, Any, cast
 import msgspec
 import pytest
 
-from headway import (
-    Backoff,
+from headway import Backoff, Continuation, Fixed, Headway, Job, JobType, StepType, declare
+from headway.domain.request import Options
+from headway.errors import (
     ConfigurationError,
-    Continuation,
-    Fixed,
-    Headway,
     InvalidName,
     InvalidOption,
     InvalidPayload,
-    Job,
-    JobType,
-    StepType,
     UnknownJobType,
-    declare,
 )
-from headway.domain.request import Options
 from headway.jobs.handler import Handler, Mode
 
 

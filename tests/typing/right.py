@@ -16,9 +16,7 @@ from headway import (
     Dedup,
     Headway,
     Job,
-    JobRecord,
     JobType,
-    Page,
     Request,
     Sequence,
     Step,
@@ -26,6 +24,7 @@ from headway import (
     SyncSequence,
     declare,
 )
+from headway.records import JobRecord, Page
 
 app = Headway("memory://")
 
