@@ -1,11 +1,11 @@
-"""FastAPI and Starlette: the app opened with the server, and handed to those who serve requests.
+"""FastAPI and Starlette: the app is opened with the server, and passed to the request handlers.
 
     server = FastAPI(lifespan=lifespan(app, worker=True))
 
     @server.post("/orders")
     async def place(jobs: Jobs) -> dict[str, str]: ...
 
-`Jobs` is for FastAPI; `jobs_of(request)` is the same for Starlette, and a dependency.
+`Jobs` is for FastAPI; `jobs_of(request)` does the same for Starlette.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
-"""What `Starlette(lifespan=...)` and `FastAPI(lifespan=...)` take."""
+"""The type of the argument in `Starlette(lifespan=...)` and `FastAPI(lifespan=...)`."""
 
 
 def lifespan(
@@ -34,9 +34,9 @@ def lifespan(
 ) -> Lifespan:
     """Open the app when the server starts, and close it when the server stops.
 
-    `worker` runs one in the server's own process, which is all that a small deployment needs: with
-    several server processes there are as many workers. It stops after the last request, and gives
-    what runs its grace time. `inside` is a lifespan of your own, entered after the app is open.
+    `worker` runs a worker in the server's process, enough for a small deployment; each server
+    process then has one. It stops after the last request, and running jobs have its grace time to
+    end. `inside` is a lifespan of your own, entered after the app is open.
     """
 
     @asynccontextmanager
@@ -79,4 +79,4 @@ else:
         pass
     else:
         Jobs = Annotated[Headway, Depends(jobs_of)]
-        """A parameter of this type is given the app; in tests, override `jobs_of`."""
+        """FastAPI passes the app to parameters of this type; tests override `jobs_of`."""

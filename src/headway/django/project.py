@@ -42,7 +42,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def project_app() -> DjangoHeadway:
-    """The app that settings.HEADWAY describes. Sets Django up if nobody has begun to."""
+    """The app that settings.HEADWAY describes. Sets Django up unless that has begun."""
     if not apps.ready and not getattr(apps, "loading", True):
         django.setup()
     return described_app()
@@ -68,8 +68,9 @@ def described_app() -> DjangoHeadway:
 class DjangoHeadway(Headway):
     """Jobs in one of Django's databases.
 
-    `app.sync` works on Django's own connection: in the transaction that is open on it, if one is.
-    Workers have connections of their own, and treat Django's as it does itself around a request.
+    `app.sync` works on Django's own connection, and in the transaction that is open on it. Workers
+    have their own connections; around each job they close Django's old connections, as Django does
+    around a request.
     """
 
     def __init__(
@@ -147,8 +148,8 @@ class DjangoClient(SyncHeadway):
             return super().complete_sequence(sequence, tx=tx)
         return super().complete_sequence(sequence, type, tx=tx)
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
-        super()._told(self._open_transaction() if tx is None else tx, consequences)
+    def _tell(self, tx: Any, consequences: Consequences) -> None:
+        super()._tell(self._open_transaction() if tx is None else tx, consequences)
 
     def _open_transaction(self) -> Any:
         connection: Any = connections[self._using]
@@ -156,8 +157,8 @@ class DjangoClient(SyncHeadway):
 
 
 class _OnConnection(NoNotifier):
-    """Publishes on Django's connection what the notifier that workers listen to can be told in a
-    statement; where it cannot be, on SQLite, workers look at the file."""
+    """Publishes news on Django's connection, if the workers' notifier takes news in a statement. On
+    SQLite it does not: there workers watch the file."""
 
     def __init__(self, store: Store, listened_to: Notifier) -> None:
         self._store = store
@@ -172,7 +173,7 @@ class _OnConnection(NoNotifier):
 
 
 def _with_fresh_connections(handler: Handler) -> Handler:
-    """Close what is broken or too old before and after, as Django does around a request."""
+    """Close broken and old connections before and after, as Django does around a request."""
     function = handler.function
     if handler.mode is Mode.THREAD:
 
