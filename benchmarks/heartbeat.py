@@ -23,8 +23,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headway import Headway, ResultFailed
+from headway import Headway
 from headway.domain.lease import Held, Verdict
+from headway.errors import ResultFailed
 from headway.ports.statement import Operation
 
 if "HEARTBEAT_FOLDER" not in os.environ:  # it is in the child process of `isolate=True`

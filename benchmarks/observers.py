@@ -30,10 +30,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from benchmarks.databases import Database, Postgres, Sqlite
-from headway import Headway, LogObserver
+from headway import Headway
 from headway.cli.bench.work import TEXT, Work
 from headway.cli.logs import set_up_logs
 from headway.cli.worker_process import run_loop
+from headway.observers.logs import LogObserver
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition
 from headway.ports.observer import Observer

@@ -13,7 +13,8 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from headway import Continuation, Headway, Job, JobNotFound, WrongState, declare
+from headway import Continuation, Headway, Job, declare
+from headway.errors import JobNotFound, WrongState
 
 FOLDER = Path(tempfile.mkdtemp(prefix="headway-approval-"))
 app = Headway(f"sqlite:///{FOLDER}/expenses.db")

@@ -33,7 +33,8 @@ def worker_log() -> Path:
 
 async def main() -> None:
     from examples.shop import DATABASE, app, charge, pack, report_tax, send_email, ship, tax_office
-    from headway import JobState, ResultFailed
+    from headway import JobState
+    from headway.errors import ResultFailed
 
     say(f"the shop's database is {DATABASE}; the queue lives in the same file")
     async with app:

@@ -10,7 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headway import Continuation, Headway, Job, ResultFailed
+from headway import Continuation, Headway, Job
+from headway.errors import ResultFailed
 
 # Children import this module too, and must find the same folder.
 FOLDER = Path(os.environ.get("IMAGES_FOLDER") or tempfile.mkdtemp(prefix="headway-images-"))

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 import headway
-from headway import (
+from headway import Headway, Retention, WorkerSettings
+from headway.errors import (
     ConfigurationError,
-    Headway,
-    NoNotifier,
-    Retention,
+    InvalidName,
     SchemaMissing,
     StoreClosed,
     StoreUnreachable,
-    WorkerSettings,
 )
+from headway.notifiers.none import NoNotifier
 from headway.stores.memory import MemoryStore
 
 SECRET = "hunter2"
@@ -95,9 +94,9 @@ def test_a_bad_url_gets_one_sentence_without_its_secret(url: str, sentence: str)
 
 
 def test_schema_and_prefix_are_allow_listed():
-    with pytest.raises(headway.InvalidName, match="schema name 'a;b' is not allowed"):
+    with pytest.raises(InvalidName, match="schema name 'a;b' is not allowed"):
         Headway("postgresql://host/db", schema="a;b")
-    with pytest.raises(headway.InvalidName, match="table prefix 'a b' is not allowed"):
+    with pytest.raises(InvalidName, match="table prefix 'a b' is not allowed"):
         Headway("sqlite:///shop.db", prefix="a b")
 
 

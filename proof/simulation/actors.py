@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 
-from headway import After, Dedup, HeadwayError
+from headway import After, Dedup
 from headway.client.client import Client
+from headway.errors import HeadwayError
 from proof.simulation.jobs import chain, effect, joined, patient, plain, whole
 from proof.simulation.world import World
 

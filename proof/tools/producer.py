@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from headway import HeadwayError, Request
+from headway import Request
+from headway.errors import HeadwayError
 from proof.tools.work import Work
 
 

@@ -6,16 +6,7 @@ import asyncio
 
 import pytest
 
-from headway import (
-    After,
-    Headway,
-    InvalidName,
-    InvalidOption,
-    InvalidPayload,
-    InvalidRequest,
-    JobState,
-    UnknownJobType,
-)
+from headway import After, Headway, JobState
 from headway.domain.events import JobCancelled, JobCreated, JobRetried, JobsDeleted
 from headway.domain.failure import encode_failure
 from headway.domain.filters import parse_filter
@@ -23,7 +14,14 @@ from headway.domain.job import NewJob
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
 from headway.domain.views import AuditRecord, Batch, JobAction
-from headway.errors import Failure
+from headway.errors import (
+    Failure,
+    InvalidName,
+    InvalidOption,
+    InvalidPayload,
+    InvalidRequest,
+    UnknownJobType,
+)
 from headway.jobs.ids import new_id, new_token
 from headway.ports.admin import Actions
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded

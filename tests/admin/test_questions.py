@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway import After, Headway, InvalidOption, Job, JobNotFound
+from headway import After, Headway, Job
 from headway.domain.failure import encode_failure
 from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
 from headway.domain.orders import ProgressReport
 from headway.domain.queries import JobFilter, WorkerRecord
 from headway.domain.views import Counted, Link, Reason, ShownState
-from headway.errors import Failure
+from headway.errors import Failure, InvalidOption, JobNotFound
 from headway.jobs.ids import new_id
 from headway.ports.admin import Questions
 from tests.support.shop import Shop

@@ -13,9 +13,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from headway import After, Headway, InvalidOption, Job, JobState
+from headway import After, Headway, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Mover
+from headway.errors import InvalidOption
 from headway.notifiers.local import LocalNotifier
 from headway.ports.store import Store
 from headway.ports.transfer import BatchOutcome, Transfer

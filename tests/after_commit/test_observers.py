@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from headway import ConfigurationError, Headway
+from headway import Headway
 from headway.after_commit.observer_thread import MOST_WAITING
 from headway.after_commit.observers import Observers
 from headway.domain.events import Event, JobCompleted, WorkerStopped, WorkerStopping
+from headway.errors import ConfigurationError
 from headway.observers.otel import OtelObserver
 from tests.support.office import PATIENCE, Office
 

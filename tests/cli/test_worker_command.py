@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from headway import Headway, JobRecord, JobState
+from headway import Headway, JobState
+from headway.records import JobRecord
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,26 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from headway import (
-    After,
-    At,
-    Dedup,
-    DuplicateJob,
-    Failure,
-    Headway,
-    InvalidOption,
-    InvalidPayload,
-    InvalidRequest,
-    JobNotFound,
-    JobState,
-    NoNotifier,
-    ResultCancelled,
-    ResultFailed,
-    ResultTimeout,
-    SequencesNeeded,
-    StoreClosed,
-    WrongState,
-)
+from headway import After, At, Dedup, Headway, JobState
 from headway.domain.events import (
     JobCompleted,
     JobCreated,
@@ -40,8 +21,23 @@ from headway.domain.events import (
     SequenceCreated,
 )
 from headway.domain.failure import encode_failure
+from headway.errors import (
+    DuplicateJob,
+    InvalidOption,
+    InvalidPayload,
+    InvalidRequest,
+    JobNotFound,
+    ResultCancelled,
+    ResultFailed,
+    ResultTimeout,
+    SequencesNeeded,
+    StoreClosed,
+    WrongState,
+)
 from headway.jobs.ids import new_id
+from headway.notifiers.none import NoNotifier
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
+from headway.records import Failure
 from tests.support.shop import Receipt, Shop
 
 BLOCKED, PENDING, RUNNING = JobState.BLOCKED, JobState.PENDING, JobState.RUNNING

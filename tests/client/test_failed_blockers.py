@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headway import Continuation, Headway, Job, JobNotFound, JobState
+from headway import Continuation, Headway, Job, JobState
+from headway.errors import JobNotFound
 from headway.jobs.ids import new_id
 
 COMPLETED, FAILED, BLOCKED = JobState.COMPLETED, JobState.FAILED, JobState.BLOCKED

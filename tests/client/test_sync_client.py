@@ -10,27 +10,24 @@ from typing import Any
 
 import pytest
 
-from headway import (
-    Dedup,
-    Failure,
-    Headway,
-    InvalidPayload,
-    InvalidRequest,
-    JobNotFound,
-    JobState,
-    ResultFailed,
-    ResultTimeout,
-    SequencesNeeded,
-    StoreClosed,
-    SyncClient,
-    WrongState,
-)
+from headway import Dedup, Headway, JobState, SyncClient
 from headway.domain.events import JobCreated, SequenceCreated
 from headway.domain.failure import encode_failure
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Fail
+from headway.errors import (
+    InvalidPayload,
+    InvalidRequest,
+    JobNotFound,
+    ResultFailed,
+    ResultTimeout,
+    SequencesNeeded,
+    StoreClosed,
+    WrongState,
+)
 from headway.jobs.ids import new_id
 from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
+from headway.records import Failure
 from tests.support.shop import Receipt, Shop
 
 

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from headway import ConfigurationError, Headway, StoreClosed, WorkerSettings
+from headway import Headway, WorkerSettings
+from headway.errors import ConfigurationError, StoreClosed
 from headway.fastapi import Jobs, jobs_of, lifespan
 from tests.frameworks.processes import ROOT, call, free_port, running, until
 from tests.providers.connections import sqlalchemy_url

@@ -12,22 +12,15 @@ from typing import Annotated, Any, cast
 import msgspec
 import pytest
 
-from headway import (
-    Backoff,
+from headway import Backoff, Continuation, ContinuationType, Fixed, Headway, Job, JobType, declare
+from headway.domain.request import Options
+from headway.errors import (
     ConfigurationError,
-    Continuation,
-    ContinuationType,
-    Fixed,
-    Headway,
     InvalidName,
     InvalidOption,
     InvalidPayload,
-    Job,
-    JobType,
     UnknownJobType,
-    declare,
 )
-from headway.domain.request import Options
 from headway.jobs.handler import Handler, Mode
 
 

@@ -27,7 +27,8 @@ import msgspec
 import pydantic
 import pytest
 
-from headway import ConfigurationError, Headway, InvalidPayload, Job, declare
+from headway import Headway, Job, declare
+from headway.errors import ConfigurationError, InvalidPayload
 from tests.support.stores import store_urls
 
 T = TypeVar("T")

@@ -8,18 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from headway import (
-    After,
-    Dedup,
-    Headway,
-    InvalidName,
-    InvalidOption,
-    InvalidRequest,
-    Job,
-    SequenceReference,
-)
+from headway import After, Dedup, Headway, Job
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import Lease
+from headway.domain.request import SequenceReference
+from headway.errors import InvalidName, InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
 from headway.jobs.plan import plan_start, plan_successor, with_stored_blockers
 from headway.ports.attempt import current_attempt

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway import Headway, LocalNotifier, NoNotifier, WorkerSettings
+from headway import Headway, WorkerSettings
 from headway.domain.events import WorkerRecovered, WorkerTroubled
+from headway.notifiers.local import LocalNotifier
+from headway.notifiers.none import NoNotifier
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier

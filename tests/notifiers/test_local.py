@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from headway import LocalNotifier, NoNotifier
+from headway.notifiers.local import LocalNotifier
+from headway.notifiers.none import NoNotifier
 from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded
 
 NOTIFICATIONS = [SequenceEnded("a"), JobsScheduled("default", "charge", 3)]

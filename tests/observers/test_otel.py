@@ -17,10 +17,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from headway import Headway, InvalidOption, JobNotFound
+from headway import Headway
 from headway.domain import events
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
+from headway.errors import InvalidOption, JobNotFound
 from headway.observers.counters import COUNTERS
 from headway.observers.log_formats import JobFields
 from headway.observers.otel import OtelObserver

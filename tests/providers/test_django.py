@@ -12,7 +12,8 @@ from django.db import connection, connections
 from django.db.transaction import atomic
 from django.test import override_settings
 
-from headway import ConfigurationError, Headway
+from headway import Headway
+from headway.errors import ConfigurationError
 from tests.providers.connections import django_connection
 
 

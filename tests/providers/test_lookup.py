@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from headway import ConfigurationError, Headway, SchemaMissing
+from headway import Headway
+from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.statement import Row, Statement
 from headway.providers.placeholders import by_number, percent_doubled, pyformat
 from headway.providers.sqlite3 import Sqlite3

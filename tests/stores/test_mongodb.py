@@ -495,7 +495,8 @@ def test_the_driver_is_needed_only_by_those_who_use_it() -> None:
     code = """
 import sys
 sys.modules["pymongo"] = None
-from headway import ConfigurationError, Headway
+from headway import Headway
+from headway.errors import ConfigurationError
 Headway("memory://")
 try:
     Headway("mongodb://host/shop")

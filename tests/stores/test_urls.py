@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headway import ConfigurationError, Headway
+from headway import Headway
+from headway.errors import ConfigurationError
 
 SECRET = "hunter2"
 

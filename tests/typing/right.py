@@ -18,14 +18,13 @@ from headway import (
     Dedup,
     Headway,
     Job,
-    JobRecord,
     JobType,
-    Page,
     Request,
     Sequence,
     SyncSequence,
     declare,
 )
+from headway.records import JobRecord, Page
 
 app = Headway("memory://")
 

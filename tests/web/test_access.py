@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from headway import ConfigurationError
+from headway.errors import ConfigurationError
 from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
 from headway.web.auth import Auth, session_key
 from headway.web.sessions import SESSION_FOR, Sessions

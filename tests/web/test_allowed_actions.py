@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from headway import After, WrongState
+from headway import After
 from headway.domain.job import JobState
 from headway.domain.lifecycle import ALLOWED, offered_actions
 from headway.domain.views import JobAction, ShownState
+from headway.errors import WrongState
 from tests.web.shop import Shop
 
 EACH = len(JobAction) + 1

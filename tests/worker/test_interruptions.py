@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from headway import Headway, Job, JobInterrupted, JobNotFound, JobState
+from headway import Headway, Job, JobState
 from headway.domain.events import AttemptFailed, Event, LeaseLost
 from headway.domain.orders import ClaimOrder, QueueShare
+from headway.errors import JobInterrupted, JobNotFound
 from headway.jobs.ids import new_token
 
 PATIENCE = 60.0

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from headway import Headway, InvalidRequest, Job
+from headway import Headway, Job
 from headway.domain.events import WorkerRecovered, WorkerTroubled
 from headway.domain.orders import ProgressReport
 from headway.domain.views import Progress
-from headway.errors import StoreUnreachable
+from headway.errors import InvalidRequest, StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.worker import progress

@@ -103,7 +103,7 @@ class Client:
         self._teller = Teller(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
-        """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
+        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
         return self._registry.type(type).request(**arguments)
 
     async def start(self, request: Request[R], **options: Unpack[StartOptions]) -> Sequence[R]:
@@ -137,7 +137,7 @@ class Client:
         self._observers.end_start(starting)
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        await self._told(tx, consequences)
+        await self._tell(tx, consequences)
         return [
             Sequence(
                 self,
@@ -151,7 +151,7 @@ class Client:
     def sequence(
         self, id: Target, type: ContinuationType[..., A, *tuple[Any, ...]] | None = None
     ) -> Sequence[A]:
-        """The handle of a sequence that was started elsewhere; nothing is looked up."""
+        """The handle of a sequence that was started elsewhere; the store is not asked."""
         decode = None if type is None else type.definition.decode_result
         return Sequence(self, sequence_of(id), decode)
 
@@ -194,7 +194,7 @@ class Client:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Jobs, newest first, a page at a time; pass a page's cursor to get the next one."""
+        """A page of jobs, newest first; its cursor gets the next page."""
         which = make_filter(state, type, queue, sequence, root)
         return await self._store.run(
             self._store.find, which, cursor=cursor, limit=check_page(limit)
@@ -228,7 +228,7 @@ class Client:
         """Undo `pause`, and wake workers for the jobs that are due in the queue."""
         name = check_name("queue", queue)
         now = self._clock.now()
-        await self._told(None, await self._run(None, changes.resume, self._store, name, now))
+        await self._tell(None, await self._run(None, changes.resume, self._store, name, now))
 
     async def retry(
         self,
@@ -243,19 +243,19 @@ class Client:
         edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
         consequences = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        await self._told(tx, consequences)
+        await self._tell(tx, consequences)
 
     async def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
         consequences = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        await self._tell(tx, consequences)
 
     async def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
         consequences = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        await self._tell(tx, consequences)
 
     async def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -266,7 +266,7 @@ class Client:
         gone, consequences = await self._run(
             tx, changes.delete_sequences, self._store, ids, cascade
         )
-        await self._told(tx, consequences)
+        await self._tell(tx, consequences)
         return gone
 
     @overload
@@ -312,7 +312,7 @@ class Client:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    async def _told(self, tx: Any, consequences: Consequences) -> None:
+    async def _tell(self, tx: Any, consequences: Consequences) -> None:
         if tx is None:
             await self._teller.tell(consequences)
         else:

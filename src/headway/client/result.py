@@ -1,7 +1,7 @@
 """Waiting for the result of a sequence.
 
-The async client subscribes to notifications, reads the state, then waits for notifications or the next poll. The sync
-client only polls.
+The async client subscribes to notifications, reads the state, then waits for a notification or the
+next poll. The sync client only polls.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class SyncClient:
         self._teller = Teller(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
-        """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
+        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
         return self._registry.type(type).request(**arguments)
 
     def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]:
@@ -133,7 +133,7 @@ class SyncClient:
         self._observers.end_start(starting)
         consequences = Consequences()
         consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        self._told(tx, consequences)
+        self._tell(tx, consequences)
         return [
             SyncSequence(
                 self,
@@ -147,7 +147,7 @@ class SyncClient:
     def sequence(
         self, id: Target, type: ContinuationType[..., A, *tuple[Any, ...]] | None = None
     ) -> SyncSequence[A]:
-        """The handle of a sequence that was started elsewhere; nothing is looked up."""
+        """The handle of a sequence that was started elsewhere; the store is not asked."""
         decode = None if type is None else type.definition.decode_result
         return SyncSequence(self, sequence_of(id), decode)
 
@@ -189,7 +189,7 @@ class SyncClient:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Jobs, newest first, a page at a time; pass a page's cursor to get the next one."""
+        """A page of jobs, newest first; its cursor gets the next page."""
         which = make_filter(state, type, queue, sequence, root)
         return self._store.run_sync(self._store.find, which, cursor=cursor, limit=check_page(limit))
 
@@ -221,7 +221,7 @@ class SyncClient:
         """Undo `pause`, and wake workers for the jobs that are due in the queue."""
         name = check_name("queue", queue)
         now = self._clock.now()
-        self._told(None, self._run(None, changes.resume, self._store, name, now))
+        self._tell(None, self._run(None, changes.resume, self._store, name, now))
 
     def retry(
         self,
@@ -236,19 +236,19 @@ class SyncClient:
         edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
         consequences = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        self._told(tx, consequences)
+        self._tell(tx, consequences)
 
     def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
         consequences = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        self._told(tx, consequences)
+        self._tell(tx, consequences)
 
     def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
         consequences = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        self._told(tx, consequences)
+        self._tell(tx, consequences)
 
     def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -257,7 +257,7 @@ class SyncClient:
         Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
         gone, consequences = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
-        self._told(tx, consequences)
+        self._tell(tx, consequences)
         return gone
 
     @overload
@@ -303,7 +303,7 @@ class SyncClient:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
+    def _tell(self, tx: Any, consequences: Consequences) -> None:
         if tx is None:
             self._teller.tell_soon(consequences)
         else:

@@ -1,4 +1,4 @@
-"""How callers name jobs and sequences: by handle, record or id, or by what they have in common."""
+"""How callers name jobs and sequences: by handle, record or id, or by a filter."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def target_id(target: Target) -> str:
 
 
 def sequence_of(target: Target) -> str:
-    """The sequence that is meant; a record knows its own."""
+    """The id of a sequence; a record names the sequence of its job."""
     return target.sequence_id if isinstance(target, JobRecord) else target_id(target)
 
 
 def target_ids(targets: Targets) -> list[str]:
-    """The ids of one or many, each once."""
+    """The ids of one or many targets, each once."""
     if isinstance(targets, SequenceReference | JobRecord | UUID | str):
         return [target_id(targets)]
     return list(dict.fromkeys(target_id(target) for target in targets))

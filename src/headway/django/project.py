@@ -68,8 +68,9 @@ def described_app() -> DjangoHeadway:
 class DjangoHeadway(Headway):
     """Jobs in one of Django's databases.
 
-    `app.sync` uses Django's connection, and its open transaction, if any. Workers have connections
-    of their own, and close old connections of Django around each job, as it does around requests.
+    `app.sync` works on Django's own connection, and in the transaction that is open on it. Workers
+    have their own connections; around each job they close Django's old connections, as Django does
+    around a request.
     """
 
     def __init__(
@@ -163,8 +164,8 @@ class DjangoClient(SyncHeadway):
             return super().complete_sequence(sequence, tx=tx)
         return super().complete_sequence(sequence, type, tx=tx)
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
-        super()._told(self._open_transaction() if tx is None else tx, consequences)
+    def _tell(self, tx: Any, consequences: Consequences) -> None:
+        super()._tell(self._open_transaction() if tx is None else tx, consequences)
 
     def _open_transaction(self) -> Any:
         connection: Any = connections[self._using]

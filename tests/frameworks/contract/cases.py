@@ -21,12 +21,13 @@ from django.test import SimpleTestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 from shop.models import Order
 
-from headway import ConfigurationError, Dedup, Fixed, InvalidOption
+from headway import Dedup, Fixed
 from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
 from headway.django.project import DjangoHeadway, described_app
 from headway.django.task_settings import framework_module, is_used
 from headway.django.tasks import HeadwayBackend, run_task
+from headway.errors import ConfigurationError, InvalidOption
 from headway.stores.sql.files import load_migrations
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
 from tests.frameworks.contract.settings import TASKS
