@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
-from headway.testing.conformance.notifier.case import Cases, Heard, Make, interest_in, opened
+from headway.testing.conformance.notifier.builders import Cases, Heard, Make, interest_in, opened
 
 case = Cases("interest")
 

@@ -11,7 +11,7 @@ from headway.domain.schedule import After
 from headway.domain.settlement import Fail
 from headway.domain.views import Counted
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
     add,
     apply,

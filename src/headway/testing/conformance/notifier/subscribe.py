@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Hearing, Notifier, Reach
-from headway.testing.conformance.notifier.case import (
+from headway.testing.conformance.notifier.builders import (
     PATIENCE,
     Cases,
     Heard,
