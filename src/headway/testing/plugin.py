@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headway.app import Headway
-    from headway.testing.app_on_trial import Rig
+    from headway.testing.app_under_test import Rig
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,7 +40,7 @@ def headway_app() -> Headway:
 @pytest.fixture
 def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
     """The app on a store of this test's own, with nothing running: see `app_on_trial`."""
-    from headway.testing.app_on_trial import Rig  # noqa: PLC0415 - the same
+    from headway.testing.app_under_test import Rig  # noqa: PLC0415 - the same
 
     marker = request.node.get_closest_marker("headway")
     options = {} if marker is None else dict(marker.kwargs)

@@ -20,34 +20,34 @@ class MongoAudit(MongoPart):
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         changes: list[Document] = []
-        for said in reports:
-            which = holding(said.job_id, said.token, now)
+        for report in reports:
+            which = holding(report.job_id, report.token, now)
             newer = {"$lte": [{"$ifNull": ["$progress.at", literal(0)]}, present(now)]}
             which["$expr"] = {"$and": [which["$expr"], newer]}
             progress = {
-                "fraction": literal(said.fraction),
-                "note": literal(said.note),
+                "fraction": literal(report.fraction),
+                "note": literal(report.note),
                 "at": present(now),
             }
             changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
         if changes:
-            # A job that its holder is completing in a transaction needs no report.
-            yield self._commands.update(changes, alone=True, at_once=True)
+            # Progress of a job that is being completed in a transaction does not matter.
+            yield self._commands.update(changes, alone=True, no_wait=True)
 
     @reading
     def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
         documents = yield self._commands.find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
         found = {
             document["_id"]: Progress(
-                fraction=said["fraction"], note=said["note"], at=moment(said["at"])
+                fraction=progress["fraction"], note=progress["note"], at=moment(progress["at"])
             )
             for document in documents
-            if (said := document.get("progress")) is not None
+            if (progress := document.get("progress")) is not None
         }
         return [found.get(job_id) for job_id in job_ids]
 
     def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
-        said = {
+        fields = {
             "at": present(now),
             "actor": literal(record.actor),
             "action": literal(record.action),
@@ -56,10 +56,10 @@ class MongoAudit(MongoPart):
             "before": literal(record.before),
             "after": literal(record.after),
         }
-        yield self._commands.upsert(self._names.audit, record.id, {"$set": said})
+        yield self._commands.upsert(self._names.audit, record.id, {"$set": fields})
 
     def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
-        # Along the ids, which sort by time: a bounded look however long the audit is.
+        # By id, which sorts by time: the number of records read is bounded.
         oldest = yield self._commands.find(
             {}, {"_id": 1}, sort={"_id": 1}, limit=1_000, collection=self._names.audit
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation
-from headway.stores.mongodb.documents import Collections, of_sequence, present, sequence_of
+from headway.stores.mongodb.documents import CollectionNames, of_sequence, present, sequence_of
 
 ENOUGH = 1_000_000
 """Documents in the first batch of an answer, if they fit into 16 megabytes."""
@@ -18,7 +18,7 @@ class JobCommands:
     """With `alone` a command may run outside of a transaction. A transaction must not rely on an
     answer from outside: only what it reads itself conflicts with changes of others."""
 
-    def __init__(self, names: Collections) -> None:
+    def __init__(self, names: CollectionNames) -> None:
         self.names = names
 
     def find(
@@ -78,12 +78,12 @@ class JobCommands:
         return Command({"aggregate": 1, "pipeline": stages, "cursor": {}}, alone=alone)
 
     def update(
-        self, changes: list[Document], *, alone: bool = False, at_once: bool = False
+        self, changes: list[Document], *, alone: bool = False, no_wait: bool = False
     ) -> Command:
         return Command(
             {"update": self.names.job, "updates": changes, "ordered": False},
             alone=alone,
-            at_once=at_once,
+            no_wait=no_wait,
         )
 
     def upsert(self, collection: str, id: str, change: Document) -> Command:
@@ -108,7 +108,7 @@ class JobCommands:
 class MongoPart:
     """The base of the store's parts."""
 
-    def __init__(self, names: Collections) -> None:
+    def __init__(self, names: CollectionNames) -> None:
         self._names = names
         self._commands = JobCommands(names)
 

@@ -26,12 +26,12 @@ from headway.stores.mongodb.commands import JobCommands, MongoPart
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
 
 SCAN = 10_000
-"""Jobs looked at for one page."""
+"""Jobs that are read for one page."""
 FEW = 5_000
-"""Jobs in a set that is looked at as a whole."""
+"""Jobs in a small set."""
 SCAN_TO_COUNT = 20_000
 JUDGED = 500
-"""Jobs whose text is judged here for one page, once the database has sorted out most others."""
+"""Jobs whose text is compared here for one page, after the database has filtered them."""
 
 STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
 """States with an index by id."""
@@ -39,13 +39,15 @@ STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
 _EVERYTHING = JobFilter()
 
 
-class Way(msgspec.Struct, frozen=True):
-    """An index to look into: what it is asked for, and whether that is nothing but what matches.
-    `few` are questions for the ids of a set that has to be small, with the index for each."""
+class MongoIndexChoice(msgspec.Struct, frozen=True):
+    """The index that serves a filter."""
 
     base: Document = {}
+    """A condition on an index that is sorted by id."""
     precise: bool = False
-    few: tuple[tuple[Document, str | None], ...] = ()
+    """Whether all jobs that meet the condition match the filter."""
+    small_sets: tuple[tuple[Document, str | None], ...] = ()
+    """Instead of `base`: conditions that few jobs meet, each with its index."""
 
 
 class MongoSearch(MongoPart):
@@ -61,7 +63,7 @@ class MongoSearch(MongoPart):
         check_page(cursor, limit, "jobs")
         judged = has_text(which)
         most = max(limit + 1, JUDGED) if judged else limit + 1
-        documents, last = yield from look(self._commands, which, cursor, SCAN, most, now)
+        documents, last = yield from search(self._commands, which, cursor, SCAN, most, now)
         jobs = [to_record(document) for document in documents]
         if not judged:
             return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else last)
@@ -80,18 +82,20 @@ class MongoSearch(MongoPart):
         if has_text(which):
             most = 2 * MAX_PAGE
             fields = {"input": 1, "last_error": 1}
-            documents, last = yield from look(self._commands, which, None, SCAN, most, now, fields)
+            documents, last = yield from search(
+                self._commands, which, None, SCAN, most, now, fields
+            )
             found = sum(_fits(which, document) for document in documents)
             every = last is None and len(documents) < most
             return Counted(min(found, at_most), every and found <= at_most)
-        documents, last = yield from look(
+        documents, last = yield from search(
             self._commands, which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
         )
         found = len(documents)
         return Counted(min(found, at_most), last is None and found <= at_most)
 
 
-def look(
+def search(
     commands: JobCommands,
     which: JobFilter,
     cursor: str | None,
@@ -100,11 +104,11 @@ def look(
     now: datetime | None,
     fields: Document | None = None,
 ) -> Operation[tuple[list[Document], str | None]]:
-    """What matches, newest first, and the job at which looking ended, if it did early."""
-    way = way_to(which, now)
-    base, precise = way.base, way.precise
-    if way.few:
-        ids = yield from _small_set(commands, way)
+    """Matching jobs, newest first, and the id at which the search stopped at its bound, if any."""
+    choice = choose_index(which, now)
+    base, precise = choice.base, choice.precise
+    if choice.small_sets:
+        ids = yield from _small_set(commands, choice)
         base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
         scan = scan if ids is None else FEW
     below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
@@ -126,10 +130,10 @@ def look(
     return documents, rest[0]["_id"] if rest else None
 
 
-def _small_set(commands: JobCommands, way: Way) -> Operation[set[str] | None]:
+def _small_set(commands: JobCommands, choice: MongoIndexChoice) -> Operation[set[str] | None]:
     """The ids of a small set; None if it is not small."""
     ids: set[str] = set()
-    for question, index in way.few:
+    for question, index in choice.small_sets:
         documents = yield commands.find(question, {"_id": 1}, limit=FEW + 1, hint=index)
         ids.update(document["_id"] for document in documents)
         if len(ids) > FEW:
@@ -137,30 +141,34 @@ def _small_set(commands: JobCommands, way: Way) -> Operation[set[str] | None]:
     return ids
 
 
-def way_to(which: JobFilter, now: datetime | None) -> Way:
-    """The narrowest index that leads to everything that can match."""
+def choose_index(which: JobFilter, now: datetime | None) -> MongoIndexChoice:
+    """The narrowest index that contains all jobs that can match."""
     states = frozenset(which.states)
     if which.ids:
-        return Way(few=(({"_id": {"$in": list(which.ids)}}, None),))
+        return MongoIndexChoice(small_sets=(({"_id": {"$in": list(which.ids)}}, None),))
     if which.sequence_id is not None:
-        return Way(few=((of_members("sequence_id", which.sequence_id), None),))
+        return MongoIndexChoice(small_sets=((of_members("sequence_id", which.sequence_id), None),))
     if which.root_id is not None:
         alone = structs.replace(which, root_id=None) == _EVERYTHING
-        return Way(of_members("root_id", which.root_id), precise=alone)
+        return MongoIndexChoice(of_members("root_id", which.root_id), precise=alone)
     if which.keys:
-        return Way(few=(({"dedup_key": {"$in": list(which.keys)}}, None),))
+        return MongoIndexChoice(small_sets=(({"dedup_key": {"$in": list(which.keys)}}, None),))
     if which.fingerprints:
         states = states or frozenset({JobState.FAILED})
     if states and states <= STOPPED:
         alone = structs.replace(which, states=()) == _EVERYTHING
-        return Way({"state": _any_of(map(str, sorted(states)))}, precise=alone)
+        return MongoIndexChoice({"state": _any_of(map(str, sorted(states)))}, precise=alone)
     if states and JobState.COMPLETED not in states:
-        return Way(few=tuple(({"state": str(state)}, _INDEX[state]) for state in sorted(states)))
+        return MongoIndexChoice(
+            small_sets=tuple(({"state": str(state)}, _INDEX[state]) for state in sorted(states))
+        )
     if which.finished.restricts or (states and states <= TERMINAL):
         ended = {"state": _any_of(map(str, sorted(states & TERMINAL or TERMINAL)))}
         finished = _ages("finished_at", which.finished, now)
-        return Way(few=(({"$and": [ended, {"finished_at": {"$gt": 0}}, *finished]}, "finished"),))
-    return Way(precise=which == _EVERYTHING)
+        return MongoIndexChoice(
+            small_sets=(({"$and": [ended, {"finished_at": {"$gt": 0}}, *finished]}, "finished"),)
+        )
+    return MongoIndexChoice(precise=which == _EVERYTHING)
 
 
 _INDEX = {
@@ -173,7 +181,7 @@ _INDEX = {
 
 
 def matching(which: JobFilter, now: datetime | None) -> Document:
-    """The filter as MongoDB reads it, but for what must be judged as text."""
+    """The filter as a MongoDB query, without the exact comparison of texts."""
     wanted: list[Document] = [{}]
     if which.states:
         wanted.append({"state": _any_of(map(str, which.states))})
@@ -182,9 +190,9 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
         is_due = {"$expr": {compared: ["$run_at", present(now)]}}
         wanted.append({"$or": [{"state": {"$ne": "pending"}}, is_due]})
     if which.types:
-        wanted.append(_beginning("type", *_patterns(which.types)))
+        wanted.append(_any_prefix("type", *_patterns(which.types)))
     if which.fingerprints:
-        wanted += [{"state": "failed"}, _beginning("fingerprint", (), which.fingerprints)]
+        wanted += [{"state": "failed"}, _any_prefix("fingerprint", (), which.fingerprints)]
     for field, values in (
         ("_id", which.ids),
         ("queue", which.queues),
@@ -213,7 +221,7 @@ def check_page(cursor: str | None, limit: int, what: str) -> None:
     except InvalidName:
         fits = False
     if not fits:
-        raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+        raise InvalidOption(f"{cursor!r} is not the cursor of a page")
 
 
 def _fits(which: JobFilter, document: Document) -> bool:
@@ -226,19 +234,19 @@ def _any_of(values: Iterable[str]) -> Any:
 
 
 def _patterns(types: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Whole names, and beginnings of names."""
+    """Whole names, and prefixes of names."""
     whole = [each for each in types if not each.endswith("*")]
     return whole, [each[:-1] for each in types if each.endswith("*")]
 
 
-def _beginning(field: str, whole: Sequence[str], beginnings: Sequence[str]) -> Document:
-    any_way: list[Document] = [{field: {"$in": list(whole)}}]
-    any_way += [{field: {"$regex": f"^{re.escape(each)}"}} for each in beginnings]
-    return {"$or": any_way}
+def _any_prefix(field: str, whole: Sequence[str], prefixes: Sequence[str]) -> Document:
+    alternatives: list[Document] = [{field: {"$in": list(whole)}}]
+    alternatives += [{field: {"$regex": f"^{re.escape(each)}"}} for each in prefixes]
+    return {"$or": alternatives}
 
 
 def _ages(field: str, age: Age, now: datetime | None) -> list[Document]:
-    """What happened less than, or at least, so long ago; what never did does not fit."""
+    """Conditions on the age of a time field; jobs without a value do not match."""
     wanted: list[Document] = [{field: {"$gt": 0}}] if age.restricts else []
     for compared, seconds in (("$gt", age.under), ("$lte", age.over)):
         if seconds is not None:

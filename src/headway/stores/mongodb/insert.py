@@ -40,13 +40,13 @@ class MongoInserts(MongoPart):
             twins = yield from self._twins(jobs, now)
         ids = {job_id: twin.id for job_id, twin in twins.items()}
         wanted = [_waiting_for(job, ids) for job in jobs if job.id not in twins]
-        stored = yield from store_jobs(self._commands, wanted, (), now)
+        stored = yield from insert_jobs(self._commands, wanted, (), now)
         answers: list[Inserted] = []
         for job in jobs:
             twin = twins.get(job.id)
             if twin is None:
                 answers.append(stored[job.id])
-            else:  # of an earlier job of the batch, or of one that was there
+            else:  # an earlier job of the batch, or one that was stored before
                 found = stored.get(twin.id, twin)
                 answers.append(Inserted(twin.id, found.run_at, found.blocked, deduplicated=True))
         return answers
@@ -54,7 +54,7 @@ class MongoInserts(MongoPart):
     def _twins(
         self, jobs: Sequence[NewJob], now: datetime | None
     ) -> Operation[dict[str, Inserted]]:
-        """Which jobs are not stored, and the sequences that stand in for them."""
+        """The jobs that are not inserted, with the sequences that they duplicate."""
         keys = sorted({(job.type, job.dedup_key) for job in jobs if job.dedup_key is not None})
         yield from self._lock_keys(keys)
         known, present = yield from self._by_key(jobs, now)
@@ -67,18 +67,20 @@ class MongoInserts(MongoPart):
             twin = fresh.get(key)
             if twin is None or twin.id == job.dedup_except:
                 twin = _newest(known.get(key, ()), job, present)
-            if twin is None or twin.id == job.id:  # its own: an earlier try whose answer was lost
+            if twin is None or twin.id == job.id:  # itself, by an earlier try whose answer was lost
                 fresh[key] = Inserted(job.id, present)
             else:
                 twins[job.id] = twin
-        for job in jobs:  # what exists only for one that is not stored is not stored either
+        for (
+            job
+        ) in jobs:  # a job that exists only for one that is not inserted is not inserted either
             if job.only_for is not None and job.only_for in twins:
                 twins.setdefault(job.id, twins[job.only_for])
         return twins
 
     def _lock_keys(self, keys: Iterable[_Key]) -> Operation[None]:
-        """Keep others from starting under these keys until the transaction ends: who writes the
-        same document must wait, and then sees what we have stored."""
+        """Keep others from inserting jobs with these keys until the transaction ends: they write
+        the same documents, so their transactions conflict with this one."""
         yield Command(
             {
                 "update": self._names.dedup,
@@ -96,8 +98,8 @@ class MongoInserts(MongoPart):
     def _by_key(
         self, jobs: Sequence[NewJob], now: datetime | None
     ) -> Operation[tuple[dict[_Key, list[Document]], datetime]]:
-        """First jobs of sequences that may count under the keys of these jobs, newest first, with
-        the states of their last jobs; and the time."""
+        """First jobs of sequences with the keys of these jobs, newest first, with the states of
+        their last jobs; and the time."""
         seen: dict[tuple[str, str, bool], Document] = {}
         for job in jobs:
             if job.dedup_key is not None:
@@ -122,10 +124,10 @@ class MongoInserts(MongoPart):
         return by_key, moment(found["now"])
 
 
-def store_jobs(
+def insert_jobs(
     commands: JobCommands, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
 ) -> Operation[dict[str, Inserted]]:
-    """Store jobs; those in `awaited` are born with somebody waiting for them."""
+    """Insert jobs; other jobs already wait for those in `awaited`."""
     stored: dict[str, Inserted] = {}
     if not jobs:
         return stored
@@ -180,10 +182,10 @@ def store_jobs(
 
 
 def _await(commands: JobCommands, blockers: Iterable[Document]) -> Operation[None]:
-    """Tell blockers that somebody waits for them.
+    """Mark blockers as awaited.
 
-    Always a real change, also of one that has completed: whoever completes, continues or
-    prunes it at the same time meets it, and one of the two transactions is tried again.
+    The update changes every blocker, also completed ones: a transaction that completes, continues
+    or prunes one at the same time conflicts with it, and one of the two is tried again.
     """
     incomplete: list[str] = []
     complete: list[str] = []
@@ -207,7 +209,7 @@ def _await(commands: JobCommands, blockers: Iterable[Document]) -> Operation[Non
 
 
 def _refuse_cycles(commands: JobCommands, jobs: Sequence[NewJob]) -> Operation[None]:
-    """Only a job that continues a sequence can come to wait for itself."""
+    """Raise InvalidOption for a continuation whose blockers wait for its own sequence."""
     for job in jobs:
         goal = job.sequence_id
         if goal is None or goal == job.id or not job.blockers:
@@ -251,7 +253,7 @@ def _by_age(document: Document) -> tuple[Any, ...]:
 
 
 def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
-    """The job, waiting for the sequences that exist where its blockers were deduplicated."""
+    """The job, with blockers that were deduplicated replaced by their twins."""
     if twins.keys().isdisjoint(job.blockers):
         return job
     return msgspec.structs.replace(

@@ -9,7 +9,7 @@ from typing import Any
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.orders import PruneRule
-from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
 from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
@@ -51,7 +51,7 @@ class MongoManagement(MongoPart):
     def trigger(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
-        # One that is due already keeps its place.
+        # A job that is due already keeps its place.
         change = {"run_at": {"$min": ["$run_at", present(now)]}}
         return (yield from self._change(ids, ["pending"], change, [], None))
 
@@ -66,7 +66,7 @@ class MongoManagement(MongoPart):
         """Change the jobs that are in one of these states."""
         if not ids:
             return []
-        this: Try = yield WhichTry()
+        this: Try = yield TryRequest()
         steps: list[Document] = [{"$set": change | {"mark": this.mark}}]
         if gone:
             steps.append({"$unset": gone})

@@ -33,20 +33,20 @@ from headway.stores.mongodb.documents import (
     stamp,
     to_record,
 )
-from headway.stores.mongodb.find import STOPPED, look, matching
+from headway.stores.mongodb.find import STOPPED, matching, search
 
 COUNTED = 3_000
-"""Jobs of one state that are counted one by one."""
+"""Jobs of one state that are counted; more are estimated."""
 COUNTED_PER_SLICE = 150
 SAMPLE = 1_000
 READ_WHOLE = 20 * SAMPLE
-"""Jobs up to which all are counted, and none estimated: a larger part of a collection is not picked
-at random by MongoDB without reading all of it."""
+"""Jobs up to which all are counted and none estimated: MongoDB draws a random sample quickly only
+if it is less than a twentieth of the collection."""
 MOST_QUEUES = 200
 FAILURES = 50_000
-"""Dead letters that are counted by fingerprint, from an index alone."""
+"""Failed jobs that are counted by fingerprint, from an index alone."""
 FAILURES_LOOKED_AT = 5_000
-"""Dead letters that are looked at to see whether they match."""
+"""Failed jobs that are compared with a filter."""
 
 _ENDED = {"state": {"$in": sorted(map(str, TERMINAL))}, "finished_at": {"$gt": 0}}
 
@@ -77,7 +77,7 @@ class MongoStatistics(MongoPart):
 
     @reading
     def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
-        # Every server keeps this number, so that nothing has to be counted for it.
+        # The server keeps this number: nothing is counted for it.
         reply = yield Command({"count": self._names.job}, alone=True)
         total: int = reply["n"]
         if total <= READ_WHOLE:
@@ -102,8 +102,8 @@ class MongoStatistics(MongoPart):
     def _counted(
         self, now: datetime | None
     ) -> Operation[tuple[dict[_Group, tuple[int, Any]], set[tuple[JobState, str | None]]]]:
-        """States that few jobs are in, counted by their own indexes up to so many; and of which
-        there are more. Pending jobs by queue, so that a long one hides no short one."""
+        """Counts of all states but completed, each from its index up to a bound; and the states
+        that exceed it. Pending jobs are counted by queue, so a long queue hides no short one."""
         queues = yield from self._pending_queues()
         share = max(COUNTED // max(len(queues), 1), 50)
         parts: dict[tuple[JobState, str | None], tuple[Document, Document, int]] = {
@@ -134,7 +134,7 @@ class MongoStatistics(MongoPart):
         return counted, cut
 
     def _pending_queues(self) -> Operation[list[str]]:
-        """Queues that have pending jobs, found by hopping through the index."""
+        """Queues that have pending jobs; one index lookup per queue."""
         queues: list[str] = []
         while len(queues) < MOST_QUEUES:
             beyond = {"state": "pending", "queue": {"$gt": queues[-1] if queues else ""}}
@@ -206,7 +206,7 @@ class MongoStatistics(MongoPart):
             return []
         which = structs.replace(which, states=(JobState.FAILED,))
         if has_text(which):
-            documents, last = yield from look(
+            documents, last = yield from search(
                 self._commands, which, None, FAILURES_LOOKED_AT, MAX_PAGE, now
             )
             jobs = [
@@ -252,7 +252,7 @@ class MongoStatistics(MongoPart):
 
 
 def _due(now: datetime | None) -> Document:
-    """Tell whether jobs are due, as `due`; all that are not pending are."""
+    """Adds the field `due`; false only for pending jobs that are scheduled for later."""
     is_due = {"$or": [{"$ne": ["$state", "pending"]}, {"$lte": ["$run_at", present(now)]}]}
     return {"$set": {"due": is_due}}
 
@@ -272,7 +272,7 @@ def _numbers(document: Document) -> tuple[int, Any]:
 
 
 def _part(group: _Group) -> tuple[JobState, str | None]:
-    """What is counted as a whole: pending jobs by queue, others by state."""
+    """The part that is counted together: pending jobs by queue, others by state."""
     queue, _, state, _ = group
     return state, queue if state is JobState.PENDING else None
 

@@ -11,16 +11,16 @@ whom the notifier reaches, and whether it keeps budgets between processes.
 from __future__ import annotations
 
 from headway.ports.notifier import Reach
-from headway.testing.conformance.notifier import budgets, closing, interest, subscribing
-from headway.testing.conformance.notifier.case import Case, Make
+from headway.testing.conformance.notifier import budgets, close, interest, subscribe
+from headway.testing.conformance.notifier.builders import Case, Make
 
 __all__ = ["CASES", "Case", "Make", "cases_for"]
 
 CASES: list[Case] = [
-    *subscribing.case.found,
+    *subscribe.case.found,
     *interest.case.found,
     *budgets.case.found,
-    *closing.case.found,
+    *close.case.found,
 ]
 
 

@@ -9,7 +9,7 @@ from headway.ports.notifications import (
     OwnershipLost,
     SequenceEnded,
 )
-from headway.testing.conformance.notifier.case import Cases, Heard, Make, interest_in, opened
+from headway.testing.conformance.notifier.builders import Cases, Heard, Make, interest_in, opened
 
 case = Cases("interest")
 

@@ -10,8 +10,8 @@ managers may be awaited or not; the cases run in a thread without an event loop 
 
 from __future__ import annotations
 
-from headway.testing.conformance.provider.bench import Bench, Subject
 from headway.testing.conformance.provider.cases import CASES, Case
+from headway.testing.conformance.provider.fixture import Bench, Subject
 
 __all__ = ["CASES", "Bench", "Case", "Subject", "cases_for"]
 

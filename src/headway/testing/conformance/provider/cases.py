@@ -15,7 +15,7 @@ from headway.domain.retry import Fixed
 from headway.domain.schedule import After
 from headway.errors import ConfigurationError
 from headway.jobs.job import Job
-from headway.testing.conformance.provider.bench import Bench, Subject
+from headway.testing.conformance.provider.fixture import Bench, Subject
 
 Check = Callable[[Bench], None]
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from headway.ports.store import Capabilities
 from headway.testing.conformance.store import (
     audit,
+    blocker_deletion,
     blockers,
     cancel,
     claim,
-    closing,
+    close,
     dedup,
     delete_ended,
     delete_jobs,
@@ -23,7 +24,7 @@ from headway.testing.conformance.store import (
     filters,
     finish,
     insert,
-    needed,
+    operations,
     pause,
     progress,
     prune,
@@ -31,18 +32,17 @@ from headway.testing.conformance.store import (
     reads,
     reap,
     retry,
-    running,
     sequences,
     settle_complete,
     settle_failure,
-    settle_giving_back,
-    survey,
+    settle_release,
+    statistics,
     transactions,
     trigger,
     workers,
 )
+from headway.testing.conformance.store.blocker_deletion import racing_deletions
 from headway.testing.conformance.store.case import Case
-from headway.testing.conformance.store.needed import racing_deletions
 from headway.testing.conformance.store.races import racing_pairs
 
 __all__ = ["CASES", "Case", "cases_for", "racing_deletions", "racing_pairs"]
@@ -54,7 +54,7 @@ CASES: list[Case] = [
     *fence.case.found,
     *settle_complete.case.found,
     *settle_failure.case.found,
-    *settle_giving_back.case.found,
+    *settle_release.case.found,
     *reap.case.found,
     *cancel.case.found,
     *retry.case.found,
@@ -62,7 +62,7 @@ CASES: list[Case] = [
     *pause.case.found,
     *reads.case.found,
     *filters.case.found,
-    *survey.case.found,
+    *statistics.case.found,
     *progress.case.found,
     *audit.case.found,
     *workers.case.found,
@@ -74,10 +74,10 @@ CASES: list[Case] = [
     *blockers.case.found,
     *dedup.case.found,
     *transactions.case.found,
-    *running.case.found,
+    *operations.case.found,
     *races.case.found,
-    *needed.case.found,
-    *closing.case.found,
+    *blocker_deletion.case.found,
+    *close.case.found,
 ]
 
 

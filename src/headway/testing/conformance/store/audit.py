@@ -11,7 +11,7 @@ from headway.domain.views import AuditRecord
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     MICROSECOND,
     T0,
     add,

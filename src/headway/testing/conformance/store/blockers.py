@@ -12,7 +12,7 @@ from headway.domain.schedule import At
 from headway.domain.settlement import Complete, Fail, Freed, Retry
 from headway.errors import InvalidOption, JobNotFound, WrongState
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,

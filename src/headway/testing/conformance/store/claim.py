@@ -9,7 +9,7 @@ from headway.domain.schedule import After, At
 from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,

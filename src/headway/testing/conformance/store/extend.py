@@ -6,7 +6,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Lease, Verdict
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,

@@ -12,7 +12,7 @@ from headway.domain.settlement import Fail
 from headway.domain.views import Counted
 from headway.errors import Failure
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
     add,
     apply,

@@ -9,7 +9,7 @@ from headway.domain.schedule import After, At
 from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     MICROSECOND,
     T0,
     TYPE,

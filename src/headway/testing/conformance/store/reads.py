@@ -9,7 +9,7 @@ from headway.domain.queries import JobCount, JobFilter
 from headway.domain.schedule import After
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
     add,
     at,

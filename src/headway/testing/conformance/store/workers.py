@@ -8,7 +8,7 @@ import msgspec
 
 from headway.domain.queries import WorkerRecord
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import MICROSECOND, T0, at
+from headway.testing.conformance.store.builders import MICROSECOND, T0, at
 from headway.testing.conformance.store.case import Cases
 
 case = Cases("workers")

@@ -16,7 +16,7 @@ from headway.domain.settlement import Complete
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
     add,
     at,

@@ -7,7 +7,7 @@ import asyncio
 from headway.errors import NotifierClosed
 from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
-from headway.testing.conformance.notifier.case import (
+from headway.testing.conformance.notifier.builders import (
     Cases,
     Heard,
     Make,

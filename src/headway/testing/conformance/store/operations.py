@@ -11,7 +11,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
     T0,
     add,

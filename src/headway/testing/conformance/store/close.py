@@ -14,7 +14,7 @@ from headway.domain.settlement import Release
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
     add,
     everything,
