@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from headway.domain.lifecycle import shown_state
+from headway.domain.text import ago, found, moment, number, shortened, span
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
@@ -27,7 +28,7 @@ _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("headway.web"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=text.visible,
+    finalize=text.printed,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -35,18 +36,18 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
     {
         filter.__name__: filter
         for filter in (
-            text.ago,
+            ago,
             text.failure,
-            text.found,
+            found,
             text.iso,
-            text.moment,
-            text.number,
+            moment,
+            number,
             text.pretty,
             text.rate,
             text.short_id,
-            text.shortened,
+            shortened,
             shown_state,
-            text.span,
+            span,
         )
     }
 )

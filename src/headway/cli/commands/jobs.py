@@ -12,10 +12,11 @@ from headway.cli.output import Column, json_option, print_json, print_table, say
 from headway.cli.session import Session, in_session
 from headway.cli.tail import tail_jobs
 from headway.cli.target import DashboardUrl, target_option
-from headway.cli.times import ago, duration
+from headway.cli.times import duration
 from headway.domain.job import JobRecord
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.text import ago
 from headway.domain.views import JobAction
 
 COLUMNS = (

@@ -9,8 +9,8 @@ from headway.cli.json_results import Paused
 from headway.cli.output import Column, json_option, print_json, print_table, say, tell
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
-from headway.cli.times import spoken
 from headway.cli.worker_process import run_worker
+from headway.domain.text import moment, span
 from headway.domain.views import Counted, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
@@ -50,10 +50,10 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
         (
             queue.name,
             *(queue.states.get(state, Counted(0)) for state in STATES),
-            None if queue.oldest_waiting is None else spoken(queue.oldest_waiting),
+            None if queue.oldest_waiting is None else span(queue.oldest_waiting),
             f"{queue.per_second:,.1f}",
             queue.workers,
-            "" if queue.paused_at is None else f"since {queue.paused_at:%Y-%m-%d %H:%M} UTC",
+            "" if queue.paused_at is None else f"since {moment(queue.paused_at)}",
         )
         for queue in found
     ]

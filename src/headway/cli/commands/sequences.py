@@ -18,10 +18,10 @@ from headway.cli.output import (
 )
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
-from headway.cli.times import ago
 from headway.cli.tree import print_tree
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
+from headway.domain.text import ago
 from headway.domain.views import SequencePage, SequenceView
 
 COLUMNS = (

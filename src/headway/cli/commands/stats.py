@@ -6,10 +6,10 @@ import click
 
 from headway.app import Headway
 from headway.cli.job_text import print_reasons
-from headway.cli.output import counted, json_option, print_fields, print_json, tell
+from headway.cli.output import json_option, print_fields, print_json, tell
 from headway.cli.session import in_session
 from headway.cli.target import DashboardUrl, target_argument, target_option
-from headway.cli.times import spoken
+from headway.domain.text import number, span
 from headway.domain.views import Percentiles
 
 
@@ -34,7 +34,7 @@ def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
     print_fields(
         [
             ("store", found.store),
-            *((state.value, counted(count)) for state, count in found.states.items()),
+            *((state.value, number(count)) for state, count in found.states.items()),
             ("workers", found.workers),
             ("per second", f"{found.per_second:,.1f}"),
             (f"last {minutes} m", f"{completed:,} completed, {failed:,} failed"),
@@ -42,9 +42,9 @@ def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
             ("ran", _percentiles(found.ran)),
             (
                 "oldest waits",
-                None if found.oldest_waiting is None else spoken(found.oldest_waiting),
+                None if found.oldest_waiting is None else span(found.oldest_waiting),
             ),
-            ("empty in", None if found.time_to_drain is None else spoken(found.time_to_drain)),
+            ("empty in", None if found.time_to_drain is None else span(found.time_to_drain)),
         ]
     )
 
@@ -67,6 +67,6 @@ def _percentiles(found: Percentiles | None) -> str | None:
     if found is None:
         return None
     return (
-        f"p50 {spoken(found.p50)}, p95 {spoken(found.p95)}, p99 {spoken(found.p99)}"
+        f"p50 {span(found.p50)}, p95 {span(found.p95)}, p99 {span(found.p99)}"
         f" (the last {found.samples:,})"
     )

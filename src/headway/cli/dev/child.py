@@ -17,9 +17,10 @@ from headway.cli.dev.lines import LineObserver
 from headway.cli.errors import Failed
 from headway.cli.event_loop import run_loop
 from headway.cli.logs import set_up_logs
-from headway.cli.output import counted_as, say
+from headway.cli.output import say
 from headway.cli.parent import when_orphaned
 from headway.cli.target import Target
+from headway.domain.text import plural
 from headway.errors import ConfigurationError
 
 GRACE = 2.0
@@ -51,7 +52,7 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
         except ConfigurationError as error:
             raise Failed(f"{error}: write one with @app.job") from error
         if not again:
-            say(f"{counted_as(len(app.registry.handlers()), 'job type')} on {app.store.name}")
+            say(f"{plural(len(app.registry.handlers()), 'job type')} on {app.store.name}")
             if url is not None:
                 say(f"dashboard: {url}")
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from typing import Any
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.json_results import Finding
-from headway.cli.times import spoken
+from headway.domain.text import span
 
 OLD_TRANSACTION = 300.0
 """Seconds after which an open transaction keeps vacuum from its work for too long."""
@@ -140,7 +140,7 @@ def _old(
     found = [
         warn(
             "transactions",
-            f"process {pid} ({name or 'unnamed'}, {state}) keeps one open for {spoken(age)}",
+            f"process {pid} ({name or 'unnamed'}, {state}) keeps one open for {span(age)}",
             advice.format(pid),
         )
         for pid, name, state, age in transactions
@@ -148,12 +148,12 @@ def _old(
     found += [
         warn(
             "transactions",
-            f"{gid!r} is prepared for {spoken(age)} and neither committed nor rolled back",
+            f"{gid!r} is prepared for {span(age)} and neither committed nor rolled back",
             "Commit it or roll it back: it keeps vacuum from its work.",
         )
         for gid, age in prepared
     ]
-    return found or [ok("transactions", f"none is older than {spoken(OLD_TRANSACTION)}")]
+    return found or [ok("transactions", f"none is older than {span(OLD_TRANSACTION)}")]
 
 
 def _connections(used: int, most: int) -> Finding:

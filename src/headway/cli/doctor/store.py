@@ -10,8 +10,7 @@ from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.doctor.postgres import examine_postgres
 from headway.cli.doctor.sqlite import examine_sqlite
 from headway.cli.json_results import Finding
-from headway.cli.output import counted_as
-from headway.cli.times import spoken
+from headway.domain.text import moment, plural, span
 from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
 from headway.ports.admin import Questions
@@ -63,11 +62,11 @@ async def _clock(app: Headway) -> Finding:
     there = await app.store.run(app.store.time)
     skew = (sent + time.time()) / 2 - there.timestamp()
     if abs(skew) < SKEW:
-        return ok("clock", f"this machine and the store agree within {spoken(SKEW)}")
+        return ok("clock", f"this machine and the store agree within {span(SKEW)}")
     ahead = "ahead of" if skew > 0 else "behind"
     return warn(
         "clock",
-        f"this machine is {spoken(abs(skew))} {ahead} the store",
+        f"this machine is {span(abs(skew))} {ahead} the store",
         "Jobs go by the store's clock, so nothing breaks; but times given with At(…) and --at are "
         "off. Synchronise the clocks.",
     )
@@ -102,7 +101,7 @@ async def _examine_work(questions: Questions) -> list[Finding]:
         (
             warn(
                 "dead letters",
-                f"{counted_as(failed.value, 'job')} failed for good",
+                f"{plural(failed.value, 'job')} failed for good",
                 "Look at them with: headway jobs list state:failed",
             )
             if failed.value
@@ -121,7 +120,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Fin
         found.append(
             fail(
                 "workers",
-                f"none is alive, with {counted_as(waiting, 'due job')} waiting",
+                f"none is alive, with {plural(waiting, 'due job')} waiting",
                 "Run: headway worker",
             )
         )
@@ -130,7 +129,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Fin
     found += [
         warn(
             "workers",
-            f"{each.worker.id} was last heard of {spoken(each.seen_ago)} ago and did not sign off",
+            f"{each.worker.id} was last heard of {span(each.seen_ago)} ago and did not sign off",
             "It was killed, is frozen or cannot reach the store; its jobs come back by themselves.",
         )
         for each in workers
@@ -173,8 +172,8 @@ def _queues(queues: list[QueueSummary]) -> list[Finding]:
             found.append(
                 warn(
                     "queues",
-                    f"{queue.name} is paused since {queue.paused_at:%Y-%m-%d %H:%M} UTC, "
-                    f"with {counted_as(waiting, 'due job')} waiting",
+                    f"{queue.name} is paused since {moment(queue.paused_at)}, "
+                    f"with {plural(waiting, 'due job')} waiting",
                     f"Run: headway queues resume {queue.name}",
                 )
             )
@@ -182,7 +181,7 @@ def _queues(queues: list[QueueSummary]) -> list[Finding]:
             found.append(
                 warn(
                     "queues",
-                    f"the oldest due job of {queue.name} waits for {spoken(queue.oldest_waiting)}",
+                    f"the oldest due job of {queue.name} waits for {span(queue.oldest_waiting)}",
                     "Run more workers for this queue, or see why with: headway why ID",
                 )
             )
