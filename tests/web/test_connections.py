@@ -12,8 +12,9 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from headway.web import Open, connections, serving
-from headway.web.access import Gate
+from headway.web import Open, serving
+from headway.web.security import connections
+from headway.web.security.access import Gate
 from tests.web.shop import Shop
 
 pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)

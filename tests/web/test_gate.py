@@ -17,8 +17,8 @@ import pytest
 
 from headway import ConfigurationError
 from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
-from headway.web.auth import Auth, session_key
-from headway.web.sessions import SESSION_FOR, Sessions
+from headway.web.security.auth import Auth, session_key
+from headway.web.security.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -107,7 +107,7 @@ async def test_a_logout_ends_no_other_session(shop: Shop) -> None:
 async def test_more_logouts_than_are_remembered_end_all_sessions(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.web.sessions.MAX_ENDED", 2)
+    monkeypatch.setattr("headway.web.security.sessions.MAX_ENDED", 2)
     sessions = Sessions(b"key")
     ended = [sessions.issue("ada", now=1_000) for _ in range(3)]
     other = sessions.issue("ada", now=1_000)

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from headway.web import Password, Token, serving, throttle
-from headway.web.auth import Auth
+from headway.web import Password, Token, serving
+from headway.web.security import throttle
+from headway.web.security.auth import Auth
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 from tests.web.test_gate import form_token

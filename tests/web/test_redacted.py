@@ -14,7 +14,7 @@ import pytest
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.redaction import Redaction
+from headway.web.security.redaction import Redaction
 from tests.web.shop import Shop
 
 SECRET = "QxZ7Jwk2Vb"

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from headway.domain.text import ago, found, number, shortened, span
 from headway.domain.views import Counted
 from headway.web import text
-from headway.web.redaction import HIDDEN, Redaction
+from headway.web.security.redaction import HIDDEN, Redaction
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ the extra `headway[web]`.
 from headway.errors import ConfigurationError
 
 try:
-    from headway.web.auth import Auth, Open, Password, Token, Trust
     from headway.web.dashboard import create_dashboard
+    from headway.web.security.auth import Auth, Open, Password, Token, Trust
     from headway.web.server import serve, serving
 except ModuleNotFoundError as _error:
     if (_error.name or "headway").partition(".")[0] == "headway":

@@ -12,9 +12,9 @@ from headway.app import Headway
 from headway.domain.queries import JobFilter
 from headway.domain.views import Checked, Overview
 from headway.ports.admin import Actions, Questions
-from headway.web.access import Doorkeeper
 from headway.web.event_stream import Broadcast
-from headway.web.redaction import Redaction
+from headway.web.security.access import Doorkeeper
+from headway.web.security.redaction import Redaction
 
 P = ParamSpec("P")
 T = TypeVar("T")

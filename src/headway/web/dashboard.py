@@ -16,18 +16,18 @@ from starlette.routing import Mount, Route
 from headway.admin.endpoints import PREFIX
 from headway.app import Headway
 from headway.errors import ConfigurationError
-from headway.web.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
 from headway.web.api import routes
 from headway.web.assets import serve_asset
-from headway.web.auth import Auth, Open, session_key
 from headway.web.context import Context
 from headway.web.event_stream import Broadcast
+from headway.web.html import answer_problem
 from headway.web.metrics import metrics_route
 from headway.web.openapi import openapi_document
 from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
-from headway.web.redaction import Redaction
-from headway.web.sessions import Sessions
-from headway.web.templating import answer_problem
+from headway.web.security.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
+from headway.web.security.auth import Auth, Open, session_key
+from headway.web.security.redaction import Redaction
+from headway.web.security.sessions import Sessions
 
 REFRESH = 1.0
 """Seconds between live updates."""

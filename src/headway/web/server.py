@@ -15,10 +15,10 @@ from starlette.applications import Starlette
 
 from headway.app import Headway
 from headway.errors import ConfigurationError
-from headway.web.access import LOOPBACK
-from headway.web.auth import Auth, Open
-from headway.web.connections import Connection
 from headway.web.dashboard import end_streams, make_dashboard
+from headway.web.security.access import LOOPBACK
+from headway.web.security.auth import Auth, Open
+from headway.web.security.connections import Connection
 
 DEFAULT_PORT = 8420
 

@@ -9,7 +9,7 @@ from headway.cli.json_results import Paused
 from headway.cli.output import Column, json_option, print_json, print_table, say, tell
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
-from headway.cli.worker_process import run_worker
+from headway.cli.worker.process import run_worker
 from headway.domain.text import moment, span
 from headway.domain.views import Counted, ShownState
 from headway.errors import InvalidRequest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headway.app import Headway
+from headway.cli.commands.sequences_tree import print_tree
 from headway.cli.filters import filter_argument, read_filter
 from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceShown
@@ -18,7 +19,6 @@ from headway.cli.output import (
 )
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
-from headway.cli.tree import print_tree
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
 from headway.domain.text import ago

@@ -16,10 +16,10 @@ from headway.app import Headway
 from headway.cli.dev.lines import LineObserver
 from headway.cli.errors import Failed
 from headway.cli.event_loop import run_loop
-from headway.cli.logs import set_up_logs
 from headway.cli.output import say
-from headway.cli.parent import when_orphaned
 from headway.cli.target import Target
+from headway.cli.worker.log_setup import set_up_logs
+from headway.cli.worker.parent_pipe import when_orphaned
 from headway.domain.text import plural
 from headway.errors import ConfigurationError
 

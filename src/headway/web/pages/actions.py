@@ -12,11 +12,11 @@ from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
 from headway.ports.admin import Actions, Questions
 from headway.web.context import context_of
+from headway.web.html import own_path, page, read_own_form, redirect
 from headway.web.pages.jobs import VERBS
 from headway.web.problems import Refused
 from headway.web.request_body import Form
 from headway.web.search import Search
-from headway.web.templating import own_path, page, read_own_form, redirect
 
 COUNTED = 20_000
 PATIENCE = 2.0

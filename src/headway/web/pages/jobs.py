@@ -11,8 +11,8 @@ from headway.domain.queries import Page
 from headway.domain.views import Counted, JobAction, JobDetail
 from headway.ports.admin import Questions
 from headway.web.context import context_of
+from headway.web.html import page, path_here
 from headway.web.search import Search
-from headway.web.templating import page, path_here
 
 PAGE = 50
 COUNTED = 1_000

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.ports.admin import Questions
-from headway.web.auth import Password, Token
 from headway.web.context import context_of
-from headway.web.templating import own_path, page, read_own_form, redirect
+from headway.web.html import own_path, page, read_own_form, redirect
+from headway.web.security.auth import Password, Token
 
 
 async def list_workers(request: Request) -> Response:

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from headway.domain.names import check_name
 from headway.ports.admin import Actions, Questions
 from headway.web.context import context_of
-from headway.web.templating import page, read_own_form, redirect
+from headway.web.html import page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:

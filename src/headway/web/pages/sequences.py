@@ -9,10 +9,10 @@ from starlette.routing import Route
 from headway.domain.views import SequencePage, ShownState
 from headway.ports.admin import Questions
 from headway.web.context import context_of
-from headway.web.graph_drawing import draw
+from headway.web.graph.svg import draw
+from headway.web.html import page
 from headway.web.pages.jobs import PAGE
 from headway.web.search import Search
-from headway.web.templating import page
 
 ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
 DRAWN = 300

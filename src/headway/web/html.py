@@ -17,12 +17,12 @@ from headway.domain.text import ago, found, moment, number, shortened, span
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
-from headway.web.auth import Password, Token
 from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
 from headway.web.request_body import Form, read_form
 from headway.web.search import find
-from headway.web.sessions import form_token, form_token_fits
+from headway.web.security.auth import Password, Token
+from headway.web.security.sessions import form_token, form_token_fits
 
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("headway.web"),

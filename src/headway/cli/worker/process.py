@@ -15,9 +15,9 @@ import click
 
 from headway.app import Headway
 from headway.cli.event_loop import run_loop
-from headway.cli.logs import set_up_logs
-from headway.cli.parent import when_orphaned
-from headway.cli.worker_http import metrics_page, parse_address, serving
+from headway.cli.worker.log_setup import set_up_logs
+from headway.cli.worker.metrics_server import metrics_page, parse_address, serving
+from headway.cli.worker.parent_pipe import when_orphaned
 from headway.errors import ConfigurationError, InvalidOption
 from headway.observers.logs import LogObserver
 from headway.worker.runner import HANDLER_THREAD

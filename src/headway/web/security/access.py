@@ -13,7 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.errors import ConfigurationError
-from headway.web.auth import (
+from headway.web.problems import Refused
+from headway.web.security.auth import (
     Auth,
     Open,
     Password,
@@ -23,9 +24,8 @@ from headway.web.auth import (
     given_secret,
     trusted_actor,
 )
-from headway.web.problems import Refused
-from headway.web.sessions import Sessions, new_visit
-from headway.web.throttle import Throttle
+from headway.web.security.sessions import Sessions, new_visit
+from headway.web.security.throttle import Throttle
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SAFE = frozenset({"GET", "HEAD"})
