@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 
 from headway.cli.bench import measurements as benching
-from headway.cli.bench.database import MemoryPlace, PostgresPlace, SqlitePlace, known_place
+from headway.cli.bench.database import MemoryBench, PostgresBench, SqliteBench, existing_database
 
 
 class Place:
@@ -20,7 +20,7 @@ class Place:
     def __init__(self, kind: str, dsn: str) -> None:
         self.kind = kind
         self.dsn = dsn
-        self._there = PostgresPlace(dsn) if kind == "postgres" else SqlitePlace(dsn)
+        self._there = PostgresBench(dsn) if kind == "postgres" else SqliteBench(dsn)
 
     @property
     def path(self) -> str:
@@ -62,11 +62,11 @@ def worker_process(dsn: str, *extra: str) -> Iterator[subprocess.Popen[str]]:
 
 async def load(dsn: str, count: int) -> float:
     """Start jobs in bulk; how many per second."""
-    return await benching.start_in_bulk(known_place(dsn, "headway"), count)
+    return await benching.start_in_bulk(existing_database(dsn, "headway"), count)
 
 
 async def start_singly(dsn: str, seconds: float) -> float:
-    return await benching.start_singly(known_place(dsn, "headway"), seconds)
+    return await benching.start_singly(existing_database(dsn, "headway"), seconds)
 
 
 def drain(place: Place, count: int, processes: int = 1) -> float:
@@ -89,10 +89,10 @@ def drain(place: Place, count: int, processes: int = 1) -> float:
 
 async def latency(dsn: str, count: int, gap: float) -> list[float]:
     """Seconds from the call of start to the handler, for one job every `gap` seconds."""
-    return list((await benching.latency(known_place(dsn, "headway"), count, gap)).values)
+    return list((await benching.latency(existing_database(dsn, "headway"), count, gap)).values)
 
 
 async def memory_drain(count: int) -> tuple[float, float]:
     """Bulk start and drain in this process; jobs per second of each."""
-    started, drained = await benching.drain_here(MemoryPlace(), count)
+    started, drained = await benching.drain_here(MemoryBench(), count)
     return started, drained.rate

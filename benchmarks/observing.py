@@ -32,8 +32,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from benchmarks.measuring import Place
 from headway import Headway, LogObserver
 from headway.cli.bench.work import TEXT, Work
-from headway.cli.logs import set_up_logs
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
+from headway.cli.worker.log_setup import set_up_logs
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition
 from headway.ports.observer import Observer

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from headway import ConfigurationError
-from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
+from headway.web import Open, Password, Token, Trust, create_dashboard, dashboard_server, serve
 from headway.web.security.auth import Auth, session_key
 from headway.web.security.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN
@@ -41,7 +41,7 @@ async def visiting(
     shop: Shop, auth: Auth, *, allow_writes: bool = True
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        serving(shop.app, auth=auth, port=0, allow_writes=allow_writes) as address,
+        dashboard_server(shop.app, auth=auth, port=0, allow_writes=allow_writes) as address,
         httpx.AsyncClient(base_url=address, timeout=20) as client,
     ):
         yield client
@@ -339,16 +339,16 @@ async def test_settings_that_cannot_be(shop: Shop) -> None:
 
 
 async def test_a_port_that_is_taken(shop: Shop) -> None:
-    async with serving(shop.app, auth=Open(), port=0) as address:
+    async with dashboard_server(shop.app, auth=Open(), port=0) as address:
         port = int(address.rpartition(":")[2])
         with pytest.raises(ConfigurationError, match="choose another port"):
-            async with serving(shop.app, auth=Open(), port=port):
+            async with dashboard_server(shop.app, auth=Open(), port=port):
                 pass
 
 
 async def test_it_stops_at_once_while_someone_listens(shop: Shop) -> None:
     async with httpx.AsyncClient(timeout=20) as client:
-        async with serving(shop.app, auth=Open(), port=0) as address:
+        async with dashboard_server(shop.app, auth=Open(), port=0) as address:
             stream = client.stream("GET", f"{address}/live")
             answer = await stream.__aenter__()
             lines = answer.aiter_lines()

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from markupsafe import Markup
 
 from headway.domain.text import ago, found, number, shortened, span
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.web import text
 from headway.web.security.redaction import HIDDEN, Redaction
 
@@ -42,19 +42,19 @@ def test_moments() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (None, "0"), (1204, "1,204"), (Counted(1204), "1,204"), (Counted(9_999, False), "≈9,999"),
-        (Counted(47_230, False), "≈47.2 k"), (Counted(1_048_576, False), "≈1.05 M"),
-        (Counted(999_999, False), "≈1 M"), (Counted(12_345_678_901, False), "≈12.3 G"),
+        (None, "0"), (1204, "1,204"), (Count(1204), "1,204"), (Count(9_999, False), "≈9,999"),
+        (Count(47_230, False), "≈47.2 k"), (Count(1_048_576, False), "≈1.05 M"),
+        (Count(999_999, False), "≈1 M"), (Count(12_345_678_901, False), "≈12.3 G"),
     ],
 )  # fmt: skip
-def test_numbers(value: int | Counted | None, shown: str) -> None:
+def test_numbers(value: int | Count | None, shown: str) -> None:
     assert number(value) == shown
 
 
 def test_counts_with_a_bound() -> None:
-    assert found(Counted(412), 1_000) == "412"
-    assert found(Counted(1_000, False), 1_000) == "1,000 or more"
-    assert found(Counted(129_815, False), 1_000) == "about 130 k"
+    assert found(Count(412), 1_000) == "412"
+    assert found(Count(1_000, False), 1_000) == "1,000 or more"
+    assert found(Count(129_815, False), 1_000) == "about 130 k"
 
 
 def test_what_hides_or_reorders_is_made_visible() -> None:

@@ -16,7 +16,7 @@ from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.text import found, plural
-from headway.domain.views import Batch, Counted, JobAction
+from headway.domain.views import Batch, Count, JobAction
 
 DONE = {
     JobAction.RETRY: "retried",
@@ -103,7 +103,7 @@ async def _on_all(
                 return Batch(changed=changed, passed_over=passed_over)
 
 
-def many_jobs(count: Counted) -> str:
+def many_jobs(count: Count) -> str:
     """How many jobs match, as far as that can be told in bounded time."""
     if count.exact:
         return plural(count.value, "job")

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.cli.safe_text import LONGEST, cut, harmless, harmless_json, width
 from headway.domain.text import number
-from headway.domain.views import Counted
+from headway.domain.views import Count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,7 +121,7 @@ def _cell(value: object) -> str:
     match value:
         case None:
             return "-"
-        case Counted():
+        case Count():
             return number(value)
         case _:
             return harmless(str(value), longest=LONGEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
-from headway.domain.views import Counted
+from headway.domain.views import Count
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -57,14 +57,14 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def number(value: int | Counted | None) -> str:
+def number(value: int | Count | None) -> str:
     """`1,204`, or `≈47.2 k` for an estimate."""
-    if isinstance(value, Counted):
+    if isinstance(value, Count):
         return f"{value.value:,}" if value.exact else f"≈{_rounded(value.value)}"
     return f"{value or 0:,}"
 
 
-def found(count: Counted, at_most: int) -> str:
+def found(count: Count, at_most: int) -> str:
     """A count that was made with this bound: `412`, `1,000 or more`, `about 130 k`."""
     if count.exact:
         return f"{count.value:,}"

@@ -23,8 +23,18 @@ from headway.web.event_stream import Broadcast
 from headway.web.html import answer_problem
 from headway.web.metrics import metrics_route
 from headway.web.openapi import openapi_document
-from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
-from headway.web.security.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
+from headway.web.pages import (
+    actions,
+    audit,
+    failures,
+    jobs,
+    login,
+    overview,
+    queues,
+    sequences,
+    workers,
+)
+from headway.web.security.access import LOOPBACK, AccessMiddleware, Authenticator, checked_hosts
 from headway.web.security.auth import Auth, Open, session_key
 from headway.web.security.redaction import Redaction
 from headway.web.security.sessions import Sessions
@@ -81,7 +91,7 @@ def make_dashboard(
     context = Context(
         app=app,
         redaction=Redaction(redact),
-        doorkeeper=Doorkeeper(auth, Sessions(session_key(auth))),
+        authenticator=Authenticator(auth, Sessions(session_key(auth))),
         allow_writes=allow_writes,
         live=Broadcast(app.questions.overview, every=REFRESH),
     )
@@ -92,7 +102,7 @@ def make_dashboard(
             yield
             context.live.end()
 
-    pages = (overview, actions, jobs, sequences, failures, queues, people)
+    pages = (overview, actions, jobs, sequences, failures, queues, workers, audit, login)
     dashboard = Starlette(
         routes=[
             *(route for module in pages for route in module.ROUTES),
@@ -108,8 +118,8 @@ def make_dashboard(
         ],
         middleware=[
             Middleware(
-                Gate,
-                doorkeeper=context.doorkeeper,
+                AccessMiddleware,
+                authenticator=context.authenticator,
                 allow_writes=allow_writes,
                 hosts=hosts,
                 base_path=base_path,

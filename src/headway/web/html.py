@@ -84,7 +84,7 @@ def render(request: Request, template: str, **values: Any) -> str:
         url=url,
         asset=asset,
         actor=request.scope["headway.actor"],
-        logs_in=isinstance(context.doorkeeper.auth, (Token, Password)),
+        logs_in=isinstance(context.authenticator.auth, (Token, Password)),
         allow_writes=context.allow_writes,
         form_token=form_token(request.scope["headway.visit"]),
         store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", context.app.store.name),

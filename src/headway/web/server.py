@@ -23,8 +23,8 @@ from headway.web.security.connections import Connection
 DEFAULT_PORT = 8420
 
 
-class Serving(TypedDict, total=False):
-    """How a dashboard is served: the options of `serve` and `serving`."""
+class ServerOptions(TypedDict, total=False):
+    """How a dashboard is served: the options of `serve` and `dashboard_server`."""
 
     host: str
     """127.0.0.1 unless given."""
@@ -37,10 +37,10 @@ class Serving(TypedDict, total=False):
     """Further names under which browsers reach the address."""
 
 
-async def serve(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> None:
+async def serve(app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]) -> None:
     """Serve until SIGINT or SIGTERM; a second one waits for nobody. Opens the app, and closes it.
     The other options are those of `create_dashboard`."""
-    async with _serving(app, auth, options) as (_, server, served):
+    async with _running_server(app, auth, options) as (_, server, served):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.stop)
@@ -52,15 +52,17 @@ async def serve(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> None
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> AsyncGenerator[str]:
+async def dashboard_server(
+    app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]
+) -> AsyncGenerator[str]:
     """Serve while the block runs, and give the URL. Signals are left to the caller."""
-    async with _serving(app, auth, options) as (url, _, _):
+    async with _running_server(app, auth, options) as (url, _, _):
         yield url
 
 
 @contextlib.asynccontextmanager
-async def _serving(
-    app: Headway, auth: Auth, options: Serving
+async def _running_server(
+    app: Headway, auth: Auth, options: ServerOptions
 ) -> AsyncGenerator[tuple[str, _Server, asyncio.Task[None]]]:
     host, base_path = options.get("host", "127.0.0.1"), options.get("base_path", "")
     check_address(host, auth)

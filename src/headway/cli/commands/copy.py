@@ -14,7 +14,7 @@ from headway.admin.transfer import Moved, Mover
 from headway.app import Headway
 from headway.cli.actions import confirm
 from headway.cli.event_loop import run_loop
-from headway.cli.json_results import Copied
+from headway.cli.json_results import CopyResult
 from headway.cli.output import json_option, print_json, say, tell, watched
 from headway.cli.target import Target
 from headway.domain.text import plural
@@ -64,7 +64,7 @@ def moving_store(app: Headway) -> MovingStore:
 
 async def _copy(
     mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
-) -> Copied:
+) -> CopyResult:
     await mover.check()
     async with source, target:
         return await _move(mover, source, target, follow=follow, confirmed=confirmed)
@@ -72,7 +72,7 @@ async def _copy(
 
 async def _move(
     mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
-) -> Copied:
+) -> CopyResult:
     left = await mover.left()
     confirm(
         f"move {plural(left, 'job')} from {source.store.name} to {target.store.name}",
@@ -101,7 +101,7 @@ async def _move(
         except asyncio.CancelledError:
             if not follow:
                 raise
-    return Copied(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
+    return CopyResult(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
 
 
 async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling) -> Moved:

@@ -1,14 +1,14 @@
-"""`headway stats` and `headway why`: how it goes as a whole, and why one job does not."""
+"""`headway stats`: how many jobs there are, and how fast they run."""
 
 from __future__ import annotations
 
 import click
 
 from headway.app import Headway
-from headway.cli.job_text import print_reasons
-from headway.cli.output import json_option, print_fields, print_json, tell
+from headway.cli.output import json_option, print_fields, print_json
 from headway.cli.session import in_session
-from headway.cli.target import DashboardUrl, target_argument, target_option
+from headway.cli.target import DashboardUrl, target_argument
+from headway.domain.queries import MAX_MINUTES
 from headway.domain.text import number, span
 from headway.domain.views import Percentiles
 
@@ -17,7 +17,7 @@ from headway.domain.views import Percentiles
 @target_argument
 @click.option(
     "--minutes",
-    type=click.IntRange(min=1, max=1440),
+    type=click.IntRange(min=1, max=MAX_MINUTES),
     default=60,
     show_default=True,
     help="How far back throughput is shown.",
@@ -47,20 +47,6 @@ def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
             ("empty in", None if found.time_to_drain is None else span(found.time_to_drain)),
         ]
     )
-
-
-@click.command()
-@click.argument("id")
-@target_option
-@json_option
-def why(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Why a job is not running, or what it does, in one sentence."""
-    explanation = in_session(target, lambda session: session.questions.why(id))
-    if as_json:
-        print_json(explanation)
-        return
-    tell(explanation.sentence)
-    print_reasons(explanation)
 
 
 def _percentiles(found: Percentiles | None) -> str | None:

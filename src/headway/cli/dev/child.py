@@ -72,12 +72,12 @@ async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str 
         yield None
         return
     try:
-        from headway.web import Token, serving  # noqa: PLC0415 - an extra
+        from headway.web import Token, dashboard_server  # noqa: PLC0415 - an extra
     except ConfigurationError as error:
         say(f"no dashboard: {error}")
         yield None
         return
-    async with serving(app, auth=Token(token), port=port, allow_writes=True) as url:
+    async with dashboard_server(app, auth=Token(token), port=port, allow_writes=True) as url:
         yield f"{url}/login#token={token}"
 
 

@@ -9,9 +9,9 @@ from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.doctor.postgres import examine_postgres
 from headway.cli.doctor.sqlite import examine_sqlite
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 from headway.domain.text import moment, plural, span
-from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
+from headway.domain.views import Count, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
 from headway.ports.admin import Questions
 from headway.ports.transfer import MovingStore
@@ -20,10 +20,10 @@ SKEW = 1.0
 """Seconds by which two clocks may differ."""
 LONG_WAIT = 300.0
 """Seconds after which a due job has waited too long."""
-NONE = Counted(0)
+NONE = Count(0)
 
 
-async def examine_store(app: Headway) -> list[Finding]:
+async def examine_store(app: Headway) -> list[Diagnosis]:
     name = app.store.name
     try:
         steps = await app.store.migration_status()
@@ -57,7 +57,7 @@ async def examine_store(app: Headway) -> list[Finding]:
     return found
 
 
-async def _clock(app: Headway) -> Finding:
+async def _clock(app: Headway) -> Diagnosis:
     sent = time.time()
     there = await app.store.run(app.store.time)
     skew = (sent + time.time()) / 2 - there.timestamp()
@@ -72,7 +72,7 @@ async def _clock(app: Headway) -> Finding:
     )
 
 
-async def _examine_luggage(app: Headway) -> list[Finding]:
+async def _examine_luggage(app: Headway) -> list[Diagnosis]:
     if not app.store.capabilities.movable:
         return []
     store = cast(MovingStore, app.store)
@@ -87,7 +87,7 @@ async def _examine_luggage(app: Headway) -> list[Finding]:
     ]
 
 
-async def _examine_work(questions: Questions) -> list[Finding]:
+async def _examine_work(questions: Questions) -> list[Diagnosis]:
     workers, types, queues = (
         await questions.workers(),
         await questions.types(),
@@ -110,10 +110,10 @@ async def _examine_work(questions: Questions) -> list[Finding]:
     ]
 
 
-def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Finding]:
+def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Diagnosis]:
     alive = [each for each in workers if each.alive]
     waiting = sum(each.states.get(ShownState.PENDING, NONE).value for each in types)
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     if alive:
         found.append(ok("workers", f"{len(alive)} alive"))
     elif waiting:
@@ -147,7 +147,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Fin
     return found
 
 
-def _types(types: list[TypeSummary]) -> list[Finding]:
+def _types(types: list[TypeSummary]) -> list[Diagnosis]:
     lost = [
         each.name
         for each in types
@@ -164,8 +164,8 @@ def _types(types: list[TypeSummary]) -> list[Finding]:
     ]
 
 
-def _queues(queues: list[QueueSummary]) -> list[Finding]:
-    found: list[Finding] = []
+def _queues(queues: list[QueueSummary]) -> list[Diagnosis]:
+    found: list[Diagnosis] = []
     for queue in queues:
         waiting = queue.states.get(ShownState.PENDING, NONE).value
         if queue.paused_at is not None and waiting:

@@ -20,7 +20,7 @@ from headway.domain.queries import (
     Tally,
     group_failures,
 )
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.stores.memory.row import Row, record
@@ -54,10 +54,10 @@ class Reading(Table):
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         yield from ()
         found = sum(1 for _ in islice(self._matching(which, now), at_most + 1))
-        return Counted(min(found, at_most), found <= at_most)
+        return Count(min(found, at_most), found <= at_most)
 
     def time(self, *, now: datetime | None = None) -> Operation[datetime]:
         yield from ()

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from headway.domain.lifecycle import offered_actions
 from headway.domain.queries import Page
-from headway.domain.views import Counted, JobAction, JobDetail
+from headway.domain.views import Count, JobAction, JobDetail
 from headway.ports.admin import Questions
 from headway.web.context import context_of
 from headway.web.html import page, path_here
@@ -30,7 +30,7 @@ async def list_jobs(request: Request) -> Response:
     context = context_of(request)
     search = Search.of(request)
     cursor = request.query_params.get("cursor") or None
-    found, count = Page([], None), Counted(0)
+    found, count = Page([], None), Count(0)
     if search.which is not None:
         found = await context.ask(Questions.jobs, search.which, cursor=cursor, limit=PAGE)
         count = await context.ask(Questions.count, search.which, at_most=COUNTED)

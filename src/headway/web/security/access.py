@@ -53,7 +53,7 @@ HEADERS = {
 }
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows who is asking, and makes guessing slow."""
 
     def __init__(self, auth: Auth, sessions: Sessions) -> None:
@@ -81,21 +81,21 @@ class Doorkeeper:
         return await self._throttle.compare(address, lambda: actor_by_login(auth, user, secret))
 
 
-class Gate:
+class AccessMiddleware:
     """ASGI middleware. What it finds out is left in the scope for those behind it."""
 
     def __init__(
         self,
         inner: ASGIApp,
         *,
-        doorkeeper: Doorkeeper,
+        authenticator: Authenticator,
         allow_writes: bool,
         hosts: Sequence[str],
         base_path: str,
         answer_problem: Callable[[Request, Exception], Response],
     ) -> None:
         self._inner = inner
-        self._doorkeeper = doorkeeper
+        self._authenticator = authenticator
         self._allow_writes = allow_writes
         self._hosts = checked_hosts(hosts)
         self._base_path = base_path
@@ -105,7 +105,7 @@ class Gate:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)  # the lifespan; there are no other routes
             return
-        sessions = self._doorkeeper.sessions
+        sessions = self._authenticator.sessions
         request = Request(scope, receive)
         visit = request.cookies.get(sessions.visit_cookie, "")
         scope["headway.base"] = self._base_path + scope.get("root_path", "").rstrip("/")
@@ -145,7 +145,7 @@ class Gate:
         path: str = request.scope["headway.path"]
         if path.startswith("/static/"):
             return None
-        actor = await self._doorkeeper.actor(request)
+        actor = await self._authenticator.actor(request)
         request.scope["headway.actor"] = actor
         if path in ("/login", "/logout"):
             return None
@@ -158,7 +158,7 @@ class Gate:
         return None
 
     def _unknown(self, request: Request, path: str) -> Response:
-        if isinstance(self._doorkeeper.auth, Trust):
+        if isinstance(self._authenticator.auth, Trust):
             raise Refused(403, "not_authenticated", "You are not let in here; log in first.")
         if "hx-request" in request.headers:  # a part of a page whose session has ended
             return Response(status_code=401, headers={"HX-Refresh": "true"})

@@ -3,7 +3,7 @@
 Token      one secret for everyone who may; `Token.generate()` makes one
 Password   a user and a password
 Trust      the app around the dashboard knows who is asking
-Open       nobody is asked; only `serve` and `serving` take it, on loopback
+Open       nobody is asked; only `serve` and `dashboard_server` take it, on loopback
 """
 
 from __future__ import annotations

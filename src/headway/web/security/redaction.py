@@ -11,7 +11,7 @@ import msgspec
 from headway.domain.filters import parse_filter, render_filter
 from headway.domain.job import JobRecord
 from headway.domain.queries import ArgumentFilter, JobFilter, Page
-from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, Checked, JobDetail
+from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, CheckPage, JobDetail
 from headway.errors import ConfigurationError, InvalidOption
 from headway.web.problems import Refused
 
@@ -55,14 +55,14 @@ class Redaction:
             case _:
                 return answer
 
-    def check(self, checked: Checked, jobs: Sequence[JobRecord]) -> Checked:
+    def check(self, checked: CheckPage, jobs: Sequence[JobRecord]) -> CheckPage:
         """The same for the check of these jobs: problems may quote their inputs."""
         plain = {job.id for job in jobs if self.payload(job.input) == job.input}
-        misfits = [
-            misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)
-            for misfit in checked.misfits
+        incompatible = [
+            each if each.job_id in plain else msgspec.structs.replace(each, problem=UNTOLD)
+            for each in checked.incompatible
         ]
-        return Checked(checked.examined, misfits, checked.cursor)
+        return CheckPage(checked.examined, incompatible, checked.cursor)
 
     def check_filter(self, which: JobFilter) -> None:
         """Refuses a filter on a hidden field: whether it matches would tell the value."""
