@@ -26,7 +26,7 @@ import psycopg
 
 from headway import Headway
 from headway.domain.failure import Failure, encode_failure, fingerprint
-from headway.web import Open, serving
+from headway.web import Open, dashboard_server
 from tests.servers import PostgresServer
 
 LIMIT = 0.3
@@ -168,7 +168,7 @@ async def measure(app: Headway, rounds: int = ROUNDS) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {}
     async with (
         app,
-        serving(app, auth=Open(), port=0) as address,
+        dashboard_server(app, auth=Open(), port=0) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):
         for path in await paths(app):

@@ -1,4 +1,4 @@
-"""What the pages and the API have in common: one per dashboard, found through the request."""
+"""The store and the settings of one dashboard, for its pages and its API."""
 
 from __future__ import annotations
 

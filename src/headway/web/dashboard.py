@@ -52,18 +52,19 @@ def create_dashboard(
     base_path: str = "",
     hosts: Sequence[str] = LOOPBACK,
 ) -> Starlette:
-    """The pages and the API, to be served or mounted: `api.mount("/jobs", create_dashboard(…))`.
+    """The pages and the API as an ASGI app, to serve or mount:
+    `api.mount("/jobs", create_dashboard(…))`.
 
-    Served by itself it opens the app and closes it; mounted, the app around does that. `redact`
-    names payload fields that are not shown, besides those that sound like secrets. `base_path` is
-    what a proxy takes off the front of paths. `hosts` are the names under which browsers may reach
-    it ("*": any, where the server around it checks them). `Open()` is refused, because the
-    dashboard cannot know who reaches the server around it.
+    Served by itself the dashboard opens and closes the app; mounted, your server does. `redact`
+    names payload fields to hide, besides those that sound like secrets. `base_path` is the prefix
+    that a proxy removes from paths. `hosts` are the host names that browsers may use ("*": any, if
+    your server checks them). `Open()` is refused: the dashboard cannot know who reaches your
+    server.
     """
     if isinstance(auth, Open):
         raise ConfigurationError(
-            "Open() lets everyone in who can reach the server, so only serve() takes it, on "
-            "loopback; use Token or Password, or Trust to let your own app decide"
+            "Open() gives access to everyone who can reach the server, so only serve() accepts it, "
+            "on loopback; use Token or Password, or Trust to let your own app decide"
         )
     return make_dashboard(
         app,
@@ -84,7 +85,7 @@ def make_dashboard(
     base_path: str,
     hosts: Sequence[str],
 ) -> Starlette:
-    """The same for a server that knows who can reach it, which may let everyone in."""
+    """The same without refusing `Open()`, for a server that knows who can reach it."""
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
     checked_hosts(hosts)
@@ -134,7 +135,7 @@ def make_dashboard(
 
 
 def end_streams(dashboard: Starlette) -> None:
-    """Send those away who listen for live updates; a server does so before it shuts down."""
+    """End all live updates; a server does so before it shuts down."""
     cast("Context", dashboard.state.context).live.end()
 
 

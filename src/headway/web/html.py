@@ -1,4 +1,4 @@
-"""Templates, and what all of them are given."""
+"""Pages from templates, forms, redirects."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 
 
 def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
-    """To a page of ours, by its path within the dashboard."""
+    """To a page of the dashboard, by its path within it."""
     given = {key: value for key, value in query.items() if value not in (None, "")}
     joint = "&" if "?" in path else "?"
     target = request.scope["headway.base"] + path + (f"{joint}{urlencode(given)}" if given else "")
@@ -107,7 +107,7 @@ def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
 
 
 def path_here(request: Request) -> str:
-    """Where we are within the dashboard, without what was said about an action before."""
+    """The path of this page within the dashboard, without the result of an action."""
     query = [
         (key, value)
         for key, value in request.query_params.multi_items()
@@ -118,17 +118,15 @@ def path_here(request: Request) -> str:
 
 
 def own_path(path: str) -> str:
-    """A path within the dashboard to go on to; the first page if it is anything else."""
+    """The path, if it is one within the dashboard; else the first page."""
     return path if _OWN_PATH.fullmatch(path) else "/"
 
 
 async def read_own_form(request: Request) -> Form:
-    """A form that one of our pages sent to this browser."""
+    """A form from a page of the dashboard, opened in this browser."""
     form = await read_form(request)
     if not form_token_fits(request.scope["headway.visit"], form.one("form_token")):
-        raise Refused(
-            403, "stale_form", "This form is not from a page that was open here; load it again."
-        )
+        raise Refused(403, "stale_form", "This form is out of date; load the page again.")
     return form
 
 

@@ -1,4 +1,4 @@
-"""Running the dashboard by itself, on uvicorn."""
+"""Serves the dashboard by itself, on uvicorn."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ServerOptions(TypedDict, total=False):
     redact: Sequence[str]
     base_path: str
     hosts: Sequence[str]
-    """Further names under which browsers reach the address."""
+    """More host names that browsers may use."""
 
 
 async def serve(app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]) -> None:
-    """Serve until SIGINT or SIGTERM; a second one waits for nobody. Opens the app, and closes it.
+    """Serve until SIGINT or SIGTERM; a second signal stops at once. Opens and closes the app.
     The other options are those of `create_dashboard`."""
     async with _running_server(app, auth, options) as (_, server, served):
         loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ async def serve(app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]) -
 async def dashboard_server(
     app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]
 ) -> AsyncGenerator[str]:
-    """Serve while the block runs, and give the URL. Signals are left to the caller."""
+    """Serve while the block runs; gives the URL. The caller handles signals."""
     async with _running_server(app, auth, options) as (url, _, _):
         yield url
 
@@ -87,7 +87,7 @@ async def _running_server(
 
 
 def check_address(host: str, auth: Auth) -> None:
-    """Nobody but this machine may be let in without being asked who they are."""
+    """Without a login the dashboard may be served on loopback only."""
     if isinstance(auth, Open) and not is_loopback(host):
         raise ConfigurationError(
             f"{host} can be reached from other machines, so it needs authentication: a token, "
@@ -121,7 +121,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to others, and does not wait for those who only listen."""
+    """Does not handle signals, and ends live updates before it shuts down."""
 
     def __init__(self, dashboard: Starlette) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Dead letters, grouped by what went wrong."""
+"""Failed jobs, grouped by error."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from headway.web.search import Search
 
 PAGE = 50
 COUNTED = 1_000
-"""Exact enough for a list; before something is done to all of them they are counted further."""
+"""Jobs counted for the list; before an action on all of them, more are counted."""
 
 VERBS = {
     JobAction.RETRY: "Retry",
@@ -66,7 +66,7 @@ async def show_job(request: Request) -> Response:
 
 
 async def show_job_head(request: Request) -> Response:
-    """The part of a job's page that moves; the whole page again once there is more to tell."""
+    """The part of a job's page that is refreshed; the whole page if the job has changed."""
     detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     if _mark(detail) != request.query_params.get("mark"):
         return Response(headers={"HX-Refresh": "true"})
@@ -86,7 +86,7 @@ def _mark(detail: JobDetail) -> str:
 
 
 def done(request: Request) -> dict[str, str | int] | None:
-    """What an action just did, for the page that follows it."""
+    """The result of an action, for the page that follows it."""
     query = request.query_params
     try:
         action = JobAction(query["did"])

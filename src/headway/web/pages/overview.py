@@ -1,4 +1,4 @@
-"""How things are going, and its live updates."""
+"""The overview, with live updates."""
 
 from __future__ import annotations
 

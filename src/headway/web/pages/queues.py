@@ -1,4 +1,4 @@
-"""Queues and job types: what is in them, and whether they move."""
+"""Queues and job types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences: the list, and one drawn with everything around it."""
+"""Sequences: the list, and the graph of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.web.search import Search
 
 ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
 DRAWN = 300
-"""Jobs; more cannot be read on a screen."""
+"""Jobs in a graph; more do not fit a screen."""
 
 
 async def list_sequences(request: Request) -> Response:
