@@ -27,7 +27,7 @@ import psycopg
 from headway import Headway
 from headway.domain.failure import encode_failure, fingerprint
 from headway.errors import Failure
-from headway.web import Open, serving
+from headway.web import Open, dashboard_server
 from tests.support.servers.postgres import PostgresServer
 
 LIMIT = 0.3
@@ -169,7 +169,7 @@ async def measure(app: Headway, rounds: int = ROUNDS) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {}
     async with (
         app,
-        serving(app, auth=Open(), port=0) as address,
+        dashboard_server(app, auth=Open(), port=0) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):
         for path in await paths(app):

@@ -32,8 +32,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from benchmarks.databases import Database, Postgres, Sqlite
 from headway import Headway
 from headway.cli.bench.work import TEXT, Work
-from headway.cli.logs import set_up_logs
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
+from headway.cli.worker.log_setup import set_up_logs
 from headway.observers.logs import LogObserver
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition

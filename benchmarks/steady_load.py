@@ -27,7 +27,7 @@ from benchmarks.peers.location import Location
 from benchmarks.peers.probe import Probe
 from benchmarks.peers.processes import end, launch, parent_of, reaped_seconds, running_seconds, tree
 from headway import Headway, Retention
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
 
 VARIABLE = "HEADWAY_STEADY"
 STEP = 1000

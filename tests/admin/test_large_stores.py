@@ -16,7 +16,7 @@ from psycopg import sql
 from headway import Headway, JobState
 from headway.domain.filters import parse_filter
 from headway.domain.queries import JobFilter
-from headway.domain.views import Counted, JobAction, ShownState
+from headway.domain.views import Count, JobAction, ShownState
 from headway.drivers.postgres_parameters import text_parameters
 from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
@@ -99,8 +99,8 @@ async def samples(app: Headway) -> tuple[str, str]:
 async def agrees(app: Headway, rows: int) -> None:
     """What is estimated is near the truth, and what can be exact is."""
     states = (await app.questions.overview()).states
-    assert states[ShownState.RUNNING] == Counted(rows // 2_000)
-    assert states[ShownState.BLOCKED] == Counted(rows // 500)
+    assert states[ShownState.RUNNING] == Count(rows // 2_000)
+    assert states[ShownState.BLOCKED] == Count(rows // 500)
     near(states[ShownState.COMPLETED], rows * 0.9225)
     near(states[ShownState.PENDING], rows * 0.05 * 2 / 3)
     near(states[ShownState.SCHEDULED], rows * 0.05 / 3)
@@ -116,7 +116,7 @@ async def agrees(app: Headway, rows: int) -> None:
     assert all(group.count.exact for group in groups)
 
 
-def near(found: Counted, truth: float, rel: float = 0.15) -> None:
+def near(found: Count, truth: float, rel: float = 0.15) -> None:
     assert found.exact is (found.value == round(truth) and found.exact)
     assert found.value == pytest.approx(truth, rel=rel)
 
@@ -222,7 +222,7 @@ async def everything_can_be_acted_on(app: Headway, cancelled: int) -> None:
         if cursor is None:
             break
     assert changed == cancelled
-    assert await app.questions.count(parse_filter("state:cancelled")) == Counted(0)
+    assert await app.questions.count(parse_filter("state:cancelled")) == Count(0)
 
 
 # SQLite: how many steps its machine takes.

@@ -12,7 +12,7 @@ from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
 from headway.domain.orders import ProgressReport
 from headway.domain.queries import JobFilter, WorkerRecord
-from headway.domain.views import Counted, Link, Reason, ShownState
+from headway.domain.views import Count, Link, Reason, ShownState
 from headway.errors import Failure, InvalidOption, JobNotFound
 from headway.jobs.ids import new_id
 from headway.ports.admin import Questions
@@ -21,7 +21,7 @@ from tests.support.shop import Shop
 ERROR = encode_failure(Failure("Declined", "order 7"))
 
 
-def counts(states: dict[ShownState, Counted]) -> dict[str, int]:
+def counts(states: dict[ShownState, Count]) -> dict[str, int]:
     return {str(state): counted.value for state, counted in states.items() if counted.value}
 
 
@@ -51,7 +51,7 @@ def test_an_app_answers_questions() -> None:
 async def test_an_overview_of_nothing(shop: Shop) -> None:
     overview = await shop.app.questions.overview()
     assert overview.store == shop.app.store.name
-    assert overview.states == dict.fromkeys(ShownState, Counted(0))
+    assert overview.states == dict.fromkeys(ShownState, Count(0))
     assert len(overview.throughput) == 60
     assert all(bucket.completed == bucket.failed == 0 for bucket in overview.throughput)
     assert (overview.waited, overview.ran, overview.oldest_waiting) == (None, None, None)
@@ -125,9 +125,9 @@ async def test_jobs_and_their_number(shop: Shop) -> None:
     which = parse_filter("type:charge args.order_id:3")
     page = await app.questions.jobs(which)
     assert [job.id for job in page.jobs] == [sequences[3].id]
-    assert await app.questions.count(which) == Counted(1)
-    assert await app.questions.count(JobFilter()) == Counted(5)
-    assert await app.questions.count(parse_filter("args.cents:5"), at_most=4) == Counted(4, False)
+    assert await app.questions.count(which) == Count(1)
+    assert await app.questions.count(JobFilter()) == Count(5)
+    assert await app.questions.count(parse_filter("args.cents:5"), at_most=4) == Count(4, False)
     for at_most in (0, 1_000_000):
         with pytest.raises(InvalidOption):
             await app.questions.count(which, at_most=at_most)
@@ -243,18 +243,18 @@ async def test_failures_by_fingerprint(shop: Shop) -> None:
     await app.worker(queues=["default"]).run(drain=True)
     groups = await app.questions.failures(JobFilter())
     assert [(group.type, group.error, group.count) for group in groups] == [
-        ("broken", "ValueError", Counted(4)),
-        ("broken", "KeyError", Counted(3)),
+        ("broken", "ValueError", Count(4)),
+        ("broken", "KeyError", Count(3)),
     ]
     group = groups[0]
     assert group.message.startswith("order ")
     assert group.first_at <= group.last_at
     assert (await app.get(group.sample_id)).fingerprint == group.fingerprint
     which = parse_filter(f"fingerprint:{group.fingerprint}")
-    assert await app.questions.count(which) == Counted(4)
+    assert await app.questions.count(which) == Count(4)
     assert len((await app.questions.jobs(which)).jobs) == 4
     (found,) = await app.questions.failures(parse_filter("error:KeyError"))
-    assert (found.error, found.count) == ("KeyError", Counted(3))
+    assert (found.error, found.count) == ("KeyError", Count(3))
     assert await app.questions.failures(parse_filter("queue:money")) == []
 
 
@@ -290,7 +290,7 @@ async def test_check_names_what_this_code_could_not_run(shop: Shop) -> None:
     checked = await app.questions.check()
     assert checked.examined == 3
     assert checked.cursor is None
-    problems = {misfit.job_id: misfit.problem for misfit in checked.misfits}
+    problems = {each.job_id: each.problem for each in checked.incompatible}
     assert set(problems) == {wrong.id, gone.id}
     assert "order_id" in problems[wrong.id]
     assert "no job type 'gone'" in problems[gone.id]

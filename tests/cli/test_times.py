@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from headway.cli.times import ago, duration, moment, spoken
+from headway.cli.times import duration, moment
+from headway.domain.text import ago, span
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_moments() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.0, "0 ms"),
+        (0.0, "0 s"),
         (0.00002, "under 0.1 ms"),
         (0.0004, "0.4 ms"),
         (0.012, "12 ms"),
@@ -70,11 +71,11 @@ def test_moments() -> None:
         (3600, "1 h"),
         (5400, "1 h 30 m"),
         (86_400 * 2 + 3600 * 3, "2 d 3 h"),
-        (-240, "-4 m"),
+        (-240, "0 s"),
     ],
 )
-def test_spoken(seconds: float, text: str) -> None:
-    assert spoken(seconds) == text
+def test_span(seconds: float, text: str) -> None:
+    assert span(seconds) == text
 
 
 def test_ago() -> None:

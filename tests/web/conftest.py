@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python import async_playwright as axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
-from headway.web import Token, serving
+from headway.web import Token, dashboard_server
 from tests.support.browser import ARGUMENTS, Chromium
 from tests.web.shop import Shop
 
@@ -30,7 +30,7 @@ async def shop(store_url: str) -> AsyncIterator[Shop]:
 @pytest.fixture
 async def site(shop: Shop) -> AsyncIterator[str]:
     """The address of the shop's dashboard, with writes allowed."""
-    async with serving(
+    async with dashboard_server(
         shop.app, auth=Token(TOKEN, actor="ada"), port=0, allow_writes=True
     ) as address:
         yield address

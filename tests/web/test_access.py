@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from headway.errors import ConfigurationError
-from headway.web import Open, Password, Token, Trust, create_dashboard, serve, serving
-from headway.web.auth import Auth, session_key
-from headway.web.sessions import SESSION_FOR, Sessions
+from headway.web import Open, Password, Token, Trust, create_dashboard, dashboard_server, serve
+from headway.web.security.auth import Auth, session_key
+from headway.web.security.sessions import SESSION_FOR, Sessions
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -41,7 +41,7 @@ async def visiting(
     shop: Shop, auth: Auth, *, allow_writes: bool = True
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        serving(shop.app, auth=auth, port=0, allow_writes=allow_writes) as address,
+        dashboard_server(shop.app, auth=auth, port=0, allow_writes=allow_writes) as address,
         httpx.AsyncClient(base_url=address, timeout=20) as client,
     ):
         yield client
@@ -75,7 +75,7 @@ async def test_logging_in_and_out(shop: Shop) -> None:
         fields = {"form_token": form_token(login.text), "next": "/queues", "secret": "wrong"}
         refused = await client.post("/login", data=fields)
         assert refused.status_code == 401
-        assert "not right" in refused.text
+        assert "Wrong " in refused.text
         answer = await client.post("/login", data={**fields, "secret": TOKEN})
         assert (answer.status_code, answer.headers["location"]) == (303, "/queues")
         cookie = answer.headers["set-cookie"]
@@ -107,7 +107,7 @@ async def test_a_logout_ends_no_other_session(shop: Shop) -> None:
 async def test_more_logouts_than_are_remembered_end_all_sessions(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.web.sessions.MAX_ENDED", 2)
+    monkeypatch.setattr("headway.web.security.sessions.MAX_ENDED", 2)
     sessions = Sessions(b"key")
     ended = [sessions.issue("ada", now=1_000) for _ in range(3)]
     other = sessions.issue("ada", now=1_000)
@@ -339,16 +339,16 @@ async def test_settings_that_cannot_be(shop: Shop) -> None:
 
 
 async def test_a_port_that_is_taken(shop: Shop) -> None:
-    async with serving(shop.app, auth=Open(), port=0) as address:
+    async with dashboard_server(shop.app, auth=Open(), port=0) as address:
         port = int(address.rpartition(":")[2])
         with pytest.raises(ConfigurationError, match="choose another port"):
-            async with serving(shop.app, auth=Open(), port=port):
+            async with dashboard_server(shop.app, auth=Open(), port=port):
                 pass
 
 
 async def test_it_stops_at_once_while_someone_listens(shop: Shop) -> None:
     async with httpx.AsyncClient(timeout=20) as client:
-        async with serving(shop.app, auth=Open(), port=0) as address:
+        async with dashboard_server(shop.app, auth=Open(), port=0) as address:
             stream = client.stream("GET", f"{address}/live")
             answer = await stream.__aenter__()
             lines = answer.aiter_lines()

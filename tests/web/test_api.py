@@ -17,7 +17,7 @@ from headway.admin.endpoints import ENDPOINTS
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Actions, Questions
-from headway.web import Open, serving
+from headway.web import Open, dashboard_server
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -62,7 +62,7 @@ async def test_every_question(shop: Shop, client: httpx.AsyncClient) -> None:
     assert (group["error"], group["count"]["value"]) == ("TimeoutError", 3)
     assert len(await get(client, "/workers")) >= 0
     assert await get(client, "/audit") == {"records": [], "cursor": None}
-    assert (await get(client, "/check"))["misfits"] == []
+    assert (await get(client, "/check"))["incompatible"] == []
 
 
 async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
@@ -137,7 +137,7 @@ async def test_payloads_are_redacted(client: httpx.AsyncClient, shop: Shop) -> N
         assert "[redacted]" in answer.text
         assert "hunter2" not in answer.text
     async with (
-        serving(shop.app, auth=Open(), port=0, redact=["Na-me"]) as address,
+        dashboard_server(shop.app, auth=Open(), port=0, redact=["Na-me"]) as address,
         httpx.AsyncClient(base_url=address) as other,
     ):
         assert '"ada"' not in (await other.get(f"/api/v1/jobs/{sequence.id}")).text

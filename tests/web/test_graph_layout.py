@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph, ShownState
-from headway.web.graph_drawing import HEIGHT, WIDTH, draw
-from headway.web.graph_layout import arrange
+from headway.web.graph.layout import arrange
+from headway.web.graph.svg import HEIGHT, WIDTH, draw
 
 
 @some.composite

@@ -14,7 +14,7 @@ import pytest
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.redaction import Redaction
+from headway.web.security.redaction import Redaction
 from tests.web.shop import Shop
 
 SECRET = "QxZ7Jwk2Vb"
@@ -139,7 +139,7 @@ class CheckedLogin(Login):
                 raise ValueError(f"{value} is not known")
 
 
-async def test_misfits_quote_nothing_that_is_redacted(
+async def test_problems_of_jobs_quote_nothing_that_is_redacted(
     shop: Shop, client: httpx.AsyncClient
 ) -> None:
     @shop.app.job
@@ -155,7 +155,7 @@ async def test_misfits_quote_nothing_that_is_redacted(
     unfit.input = '{"order_id":"seven"}'
     await shop.app.start(unfit)
     answer = await client.get("/api/v1/check")
-    plain, carol, secret = (misfit["problem"] for misfit in answer.json()["misfits"])
+    plain, carol, secret = (each["problem"] for each in answer.json()["incompatible"])
     assert "may quote a redacted field" in secret
     assert "may quote a redacted field" in carol
     assert "order_id" in plain

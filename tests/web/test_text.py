@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from markupsafe import Markup
 
-from headway.domain.views import Counted
+from headway.domain.text import ago, found, number, shortened, span
+from headway.domain.views import Count
 from headway.web import text
-from headway.web.redaction import HIDDEN, Redaction
+from headway.web.security.redaction import HIDDEN, Redaction
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,51 +24,51 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (None, "-"), (-1, "0 s"), (0.0021, "2.1 ms"), (0.51, "510 ms"), (0.9996, "1.0 s"),
+        (None, "-"), (-1, "0 s"), (0.0021, "2.1 ms"), (0.51, "510 ms"), (0.9996, "1 s"),
         (9.94, "9.9 s"), (10, "10 s"), (59.6, "1 m"), (94, "1 m 34 s"), (3_600, "1 h"),
         (11_100, "3 h 5 m"), (90_000, "1 d 1 h"), (86_400 * 400, "400 d"),
     ],
 )  # fmt: skip
 def test_spans(seconds: float | None, shown: str) -> None:
-    assert text.span(seconds) == shown
+    assert span(seconds) == shown
 
 
 def test_moments() -> None:
-    assert text.ago(NOW, NOW) == "now"
-    assert text.ago(NOW - timedelta(minutes=5), NOW) == "5 m ago"
-    assert text.ago(NOW + timedelta(minutes=5), NOW) == "in 5 m"
+    assert ago(NOW, NOW) == "now"
+    assert ago(NOW - timedelta(minutes=5), NOW) == "5 m ago"
+    assert ago(NOW + timedelta(minutes=5), NOW) == "in 5 m"
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (None, "0"), (1204, "1,204"), (Counted(1204), "1,204"), (Counted(9_999, False), "≈9,999"),
-        (Counted(47_230, False), "≈47.2 k"), (Counted(1_048_576, False), "≈1.05 M"),
-        (Counted(999_999, False), "≈1 M"), (Counted(12_345_678_901, False), "≈12.3 G"),
+        (None, "0"), (1204, "1,204"), (Count(1204), "1,204"), (Count(9_999, False), "≈9,999"),
+        (Count(47_230, False), "≈47.2 k"), (Count(1_048_576, False), "≈1.05 M"),
+        (Count(999_999, False), "≈1 M"), (Count(12_345_678_901, False), "≈12.3 G"),
     ],
 )  # fmt: skip
-def test_numbers(value: int | Counted | None, shown: str) -> None:
-    assert text.number(value) == shown
+def test_numbers(value: int | Count | None, shown: str) -> None:
+    assert number(value) == shown
 
 
 def test_counts_with_a_bound() -> None:
-    assert text.found(Counted(412), 1_000) == "412"
-    assert text.found(Counted(1_000, False), 1_000) == "more than 1,000"
-    assert text.found(Counted(129_815, False), 1_000) == "about 130 k"
+    assert found(Count(412), 1_000) == "412"
+    assert found(Count(1_000, False), 1_000) == "1,000 or more"
+    assert found(Count(129_815, False), 1_000) == "about 130 k"
 
 
 def test_what_hides_or_reorders_is_made_visible() -> None:
-    assert text.visible("a\x1b[31m\x07\u202eb\tc\nd") == "a␛[31m␇⟨202E⟩b\tc\nd"
-    assert text.visible(Markup("<b>")) == "<b>"
-    assert text.visible(None) is None
-    shown = str(text.visible("x" * (2**20)))
+    assert text.printed("a\x1b[31m\x07\u202eb\tc\nd") == r"a\x1b[31m\x07\u202eb" + "\tc\nd"
+    assert text.printed(Markup("<b>")) == "<b>"
+    assert text.printed(None) is None
+    shown = str(text.printed("x" * (2**20)))
     assert len(shown) < text.LONGEST_TEXT + 100
-    assert shown.endswith("characters left out")
+    assert shown.endswith("more characters)")
 
 
 @given(some.text(), some.integers(1, 200))
 def test_shortened(given_text: str, length: int) -> None:
-    shown = text.shortened(given_text, length)
+    shown = shortened(given_text, length)
     assert len(shown) <= length + 1
     assert "\n" not in shown
 

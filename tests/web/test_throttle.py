@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from headway.web import Password, Token, serving, throttle
-from headway.web.auth import Auth
+from headway.web import Password, Token, dashboard_server
+from headway.web.security import throttle
+from headway.web.security.auth import Auth
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 from tests.web.test_access import form_token
@@ -40,7 +41,7 @@ def from_address(address: str, site: str) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def site(shop: Shop, auth: Auth) -> AsyncIterator[str]:
-    async with serving(shop.app, auth=auth, port=0) as address:
+    async with dashboard_server(shop.app, auth=auth, port=0) as address:
         yield address
 
 

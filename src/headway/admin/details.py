@@ -11,7 +11,7 @@ from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.views import (
     BlockerView,
-    Counted,
+    Count,
     Explanation,
     FailureGroup,
     JobDetail,
@@ -148,7 +148,7 @@ def read_failures(
                 type=sample.type,
                 error="" if failure is None else failure.type,
                 message="" if failure is None else failure.message,
-                count=Counted(group.count, group.exact),
+                count=Count(group.count, group.exact),
                 first_at=group.first_at,
                 last_at=group.last_at,
                 sample_id=group.sample_id,

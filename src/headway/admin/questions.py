@@ -38,12 +38,12 @@ from headway.domain.queries import (
 from headway.domain.validation import check_id
 from headway.domain.views import (
     AuditPage,
-    Checked,
-    Counted,
+    CheckPage,
+    Count,
     Explanation,
     FailureGroup,
+    IncompatibleJob,
     JobDetail,
-    Misfit,
     Overview,
     QueueSummary,
     SequenceGraph,
@@ -173,7 +173,7 @@ class StoreQuestions:
             self._store.find, which, cursor=cursor, limit=limit, now=self._clock.now()
         )
 
-    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
+    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Count:
         if not 1 <= at_most <= MAX_COUNTED:
             raise InvalidOption(f"jobs are counted up to 1 to {MAX_COUNTED}, not {at_most}")
         estimate = 0
@@ -184,9 +184,9 @@ class StoreQuestions:
             exact = all(tally.exact for tally in tallies if tally.state in wanted)
             # What comes and goes while it is counted need not be counted one by one.
             if exact or estimate > at_most or not wanted <= STUCK:
-                return Counted(estimate, exact)
+                return Count(estimate, exact)
         found = await self._store.run(self._store.count, which, at_most, now=self._clock.now())
-        return found if found.exact else Counted(max(found.value, estimate), False)
+        return found if found.exact else Count(max(found.value, estimate), False)
 
     async def job(self, id: str) -> JobDetail:
         return await self._store.run(read_detail, self._store, check_id(id), self._clock.now())
@@ -228,13 +228,13 @@ class StoreQuestions:
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
         return await self._store.run(self._store.audit_page, cursor=cursor, limit=limit)
 
-    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
+    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> CheckPage:
         waiting = JobFilter(states=(JobState.BLOCKED, JobState.PENDING, JobState.RUNNING))
         page = await self.jobs(waiting, cursor=cursor, limit=limit)
-        misfits = [misfit for job in page.jobs if (misfit := self._misfit(job)) is not None]
-        return Checked(len(page.jobs), misfits, page.cursor)
+        incompatible = [each for job in page.jobs if (each := self._incompatible(job)) is not None]
+        return CheckPage(len(page.jobs), incompatible, page.cursor)
 
-    def _misfit(self, job: JobRecord) -> Misfit | None:
+    def _incompatible(self, job: JobRecord) -> IncompatibleJob | None:
         known = self._registry.find(job.type)
         if known is None:
             problem = f"this code has no job type {job.type!r}"
@@ -245,7 +245,7 @@ class StoreQuestions:
                 problem = str(error) or type(error).__name__
             else:
                 return None
-        return Misfit(job_id=job.id, type=job.type, state=job.state, problem=problem)
+        return IncompatibleJob(job_id=job.id, type=job.type, state=job.state, problem=problem)
 
     async def _now(self) -> datetime:
         return await self._store.run(self._store.time, now=self._clock.now())

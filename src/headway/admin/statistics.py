@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from headway.domain.filters import matches_type
 from headway.domain.job import JobState
 from headway.domain.queries import EndedCount, JobFilter, Tally
-from headway.domain.views import Bucket, Counted, Percentiles, ShownState
+from headway.domain.views import Bucket, Count, Percentiles, ShownState
 
 BUCKETS = 60
 LATELY = (12, 5.0)
@@ -34,13 +34,13 @@ def fits(tally: Tally, which: JobFilter) -> bool:
 
 def by_state(
     tallies: Iterable[Tally], unsure: frozenset[JobState] = frozenset()
-) -> dict[ShownState, Counted]:
+) -> dict[ShownState, Count]:
     """All states; those that are `unsure` are not exact even where nothing was found."""
-    states = {state: Counted(0, _stored(state) not in unsure) for state in ShownState}
+    states = {state: Count(0, _stored(state) not in unsure) for state in ShownState}
     for tally in tallies:
         state = ShownState(tally.state) if tally.due else ShownState.SCHEDULED
         known = states[state]
-        states[state] = Counted(known.value + tally.count, known.exact and tally.exact)
+        states[state] = Count(known.value + tally.count, known.exact and tally.exact)
     return states
 
 

@@ -10,12 +10,13 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.filters import read_filter, read_ids
-from headway.cli.output import counted_as, print_json, say, tell
+from headway.cli.output import print_json, say, tell
 from headway.cli.safe_text import harmless
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl
 from headway.domain.queries import MAX_PAGE, JobFilter
-from headway.domain.views import Batch, Counted, JobAction
+from headway.domain.text import found, plural
+from headway.domain.views import Batch, Count, JobAction
 
 DONE = {
     JobAction.RETRY: "retried",
@@ -43,7 +44,7 @@ def act(
         if ids is None:
             return await _on_all(session, action, read_filter(words), confirmed=confirmed)
         if action in DESTRUCTIVE:
-            sentence = f"{action} {counted_as(len(ids), 'job')} in {session.store}"
+            sentence = f"{action} {plural(len(ids), 'job')} in {session.store}"
             confirm(sentence, confirmed=confirmed)
         return await _on_these(session, action, ids)
 
@@ -52,7 +53,7 @@ def act(
         print_json(done)
     else:
         passed = f", {done.passed_over:,} passed over" if done.passed_over else ""
-        tell(f"{counted_as(done.changed, 'job')} {DONE[action]}{passed}")
+        tell(f"{plural(done.changed, 'job')} {DONE[action]}{passed}")
 
 
 def confirm(sentence: str, *, confirmed: bool) -> None:
@@ -102,12 +103,8 @@ async def _on_all(
                 return Batch(changed=changed, passed_over=passed_over)
 
 
-def many_jobs(count: Counted) -> str:
+def many_jobs(count: Count) -> str:
     """How many jobs match, as far as that can be told in bounded time."""
     if count.exact:
-        return counted_as(count.value, "job")
-    if not count.value:
-        return "an unknown number of jobs"
-    if count.value <= COUNTED:
-        return f"{count.value:,} jobs or more"
-    return f"about {count.value:,} jobs"
+        return plural(count.value, "job")
+    return f"{found(count, COUNTED)} jobs" if count.value else "an unknown number of jobs"

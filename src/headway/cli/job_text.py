@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from headway.cli.output import counted_as, in_colour, print_fields, tell
+from headway.cli.output import in_colour, print_fields, tell
 from headway.cli.safe_text import harmless
-from headway.cli.times import ago, spoken
 from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.text import ago, plural, span
 from headway.domain.views import BlockerView, Explanation, JobDetail
 
 INDENT = "  "
@@ -24,14 +24,14 @@ def note_on(job: JobRecord, now: datetime) -> str:
     """What matters most about it, in a few words."""
     match job.state:
         case JobState.BLOCKED:
-            return f"waits for {counted_as(len(job.blockers), 'sequence')}"
+            return f"waits for {plural(len(job.blockers), 'sequence')}"
         case JobState.PENDING if job.run_at > now:
-            return f"runs in {spoken((job.run_at - now).total_seconds())}" + _after(job)
+            return f"runs in {span((job.run_at - now).total_seconds())}" + _after(job)
         case JobState.PENDING:
-            return f"due for {spoken((now - job.run_at).total_seconds())}" + _after(job)
+            return f"due for {span((now - job.run_at).total_seconds())}" + _after(job)
         case JobState.RUNNING:
             began = job.started_at or now
-            return f"for {spoken((now - began).total_seconds())} on {job.worker or '?'}"
+            return f"for {span((now - began).total_seconds())} on {job.worker or '?'}"
         case JobState.COMPLETED:
             return _took(job)
         case JobState.FAILED | JobState.CANCELLED:
@@ -45,7 +45,7 @@ def _after(job: JobRecord) -> str:
 def _took(job: JobRecord) -> str:
     if job.started_at is None or job.finished_at is None:
         return ""
-    return f"took {spoken((job.finished_at - job.started_at).total_seconds())}"
+    return f"took {span((job.finished_at - job.started_at).total_seconds())}"
 
 
 def print_job(detail: JobDetail) -> None:
@@ -66,7 +66,7 @@ def print_job(detail: JobDetail) -> None:
             ("ran for", _took(job).removeprefix("took ") or None),
             ("attempts", _of(job.attempts, job.max_attempts)),
             ("losses", _of(job.losses, job.max_losses) if job.losses else None),
-            ("timeout", None if job.timeout is None else spoken(job.timeout)),
+            ("timeout", None if job.timeout is None else span(job.timeout)),
             ("worker", job.worker),
             (
                 "lease",

@@ -14,8 +14,8 @@ from headway.domain.queries import Page
 from headway.domain.views import (
     Batch,
     Explanation,
+    IncompatibleJob,
     JobDetail,
-    Misfit,
     Overview,
     QueueSummary,
     SequenceGraph,
@@ -26,7 +26,7 @@ from headway.domain.views import (
 from headway.ports.store import MigrationStatus
 
 
-class SequenceShown(msgspec.Struct, frozen=True, kw_only=True):
+class SequenceResult(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence with all its jobs, first to last."""
 
     id: str
@@ -37,7 +37,7 @@ class SequenceShown(msgspec.Struct, frozen=True, kw_only=True):
     explanation: Explanation
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class StartResult(msgspec.Struct, frozen=True, kw_only=True):
     """A job that was started; with `--wait` also how its sequence ended."""
 
     id: str
@@ -46,14 +46,14 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Paused(msgspec.Struct, frozen=True, kw_only=True):
+class PauseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Queues that were paused or resumed."""
 
     queues: list[str]
     paused: bool
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """What `doctor` found: `ok`, `warn` or `fail`, and what to do about it."""
 
     level: str
@@ -74,10 +74,10 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that have not ended, against the code: how many were looked at, which do not fit."""
 
     examined: int
-    misfits: list[Misfit]
+    incompatible: list[IncompatibleJob]
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that were moved, and those among them that an earlier, broken-off copy had sent."""
 
     moved: int
@@ -88,8 +88,8 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 RESULTS: dict[str, Any] = {
     "check": CheckReport,
     "config show": list[Setting],
-    "copy": Copied,
-    "doctor": list[Finding],
+    "copy": CopyResult,
+    "doctor": list[Diagnosis],
     "jobs cancel": Batch,
     "jobs delete": Batch,
     "jobs list": Page,
@@ -100,12 +100,12 @@ RESULTS: dict[str, Any] = {
     "migrate status": list[MigrationStatus],
     "migrate up": list[str],
     "queues list": list[QueueSummary],
-    "queues pause": Paused,
-    "queues resume": Paused,
+    "queues pause": PauseResult,
+    "queues resume": PauseResult,
     "sequences list": SequencePage,
-    "sequences show": SequenceShown,
+    "sequences show": SequenceResult,
     "sequences tree": SequenceGraph,
-    "start": Started,
+    "start": StartResult,
     "stats": Overview,
     "why": Explanation,
     "workers list": list[WorkerSummary],

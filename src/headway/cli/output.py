@@ -16,7 +16,8 @@ import click
 import msgspec
 
 from headway.cli.safe_text import LONGEST, cut, harmless, harmless_json, width
-from headway.domain.views import Counted
+from headway.domain.text import number
+from headway.domain.views import Count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,22 +117,12 @@ def in_colour(text: str) -> str:
     return click.style(text, fg=colour) if colour else text
 
 
-def counted(count: Counted) -> str:
-    """`412`, `about 12,000`."""
-    return f"{count.value:,}" if count.exact else f"about {count.value:,}"
-
-
-def counted_as(count: int, noun: str) -> str:
-    """`1 job`, `412 jobs`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def _cell(value: object) -> str:
     match value:
         case None:
             return "-"
-        case Counted():
-            return counted(value)
+        case Count():
+            return number(value)
         case _:
             return harmless(str(value), longest=LONGEST)
 

@@ -9,23 +9,19 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from headway.domain.text import visible
+
 LONGEST = 2_000
 """Characters of one value that are shown; `--json` has all of them."""
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def harmless(text: str, *, longest: int = LONGEST, keep_lines: bool = False) -> str:
     """The text with hidden characters as escapes, in one line unless `keep_lines`, and cut."""
-    left_out = len(text) - longest
-    if left_out > 0:
-        text = text[:longest]
     if keep_lines:
-        text = "\n".join(_visible(line.expandtabs(4)) for line in text.split("\n"))
-    else:
-        text = _visible(text)
-    return f"{text}… ({left_out:,} more characters)" if left_out > 0 else text
+        return visible(text.expandtabs(4), longest=longest, keep="\n")
+    return visible(text, longest=longest)
 
 
 def harmless_json(encoded: str) -> str:
@@ -58,20 +54,3 @@ def cut(text: str, columns: int) -> str:
             break
         kept += character
     return kept + "…"
-
-
-def _visible(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_escape, text))
-
-
-def _escape(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character in _SHORT:
-        return _SHORT[character]
-    if unicodedata.category(character) == "Zs":
-        return " "
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,4 +1,4 @@
-"""Finding what a command is meant for: an app in a file or module, a database, or a server.
+"""The target of a command: an app in a file or module, a database, or a dashboard.
 
 Every command takes `--app TARGET`; those without arguments of their own take it as their argument,
 too. What is left out is the environment's HEADWAY_APP, else the app in this folder.

@@ -23,7 +23,7 @@ class ShownState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-class Counted(msgspec.Struct, frozen=True):
+class Count(msgspec.Struct, frozen=True):
     """A number, and whether it is the whole truth: if not, it is an estimate or a lower bound."""
 
     value: int
@@ -50,7 +50,7 @@ class Bucket(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     store: str
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     throughput: list[Bucket]
     """Oldest first, of equal length; empty slices included."""
     bucket_seconds: float
@@ -70,7 +70,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused_at: datetime | None
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     oldest_waiting: float | None
     per_second: float
     workers: int
@@ -78,7 +78,7 @@ class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 class TypeSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     oldest_waiting: float | None
     implemented: bool
     """Some living worker runs it."""
@@ -200,7 +200,7 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The exception's type."""
     message: str
     """Of the latest one."""
-    count: Counted
+    count: Count
     first_at: datetime
     last_at: datetime
     sample_id: str
@@ -259,7 +259,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-class Misfit(msgspec.Struct, frozen=True, kw_only=True):
+class IncompatibleJob(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting job that this code could not run."""
 
     job_id: str
@@ -268,7 +268,7 @@ class Misfit(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckPage(msgspec.Struct, frozen=True):
     examined: int
-    misfits: list[Misfit]
+    incompatible: list[IncompatibleJob]
     cursor: str | None

@@ -25,8 +25,8 @@ from headway.domain.request import MAX_PRIORITY
 from headway.domain.views import (
     AuditPage,
     Batch,
-    Checked,
-    Counted,
+    CheckPage,
+    Count,
     Explanation,
     FailureGroup,
     JobAction,
@@ -69,7 +69,7 @@ class Questions(Protocol):
 
     async def count(
         self, which: JobFilter, *, at_most: Annotated[int, Meta(ge=1, le=MAX_COUNTED)] = 10_000
-    ) -> Counted:
+    ) -> Count:
         """How many jobs match. Beyond `at_most`, or where too many rows would have to be read, the
         number is not exact: an estimate, or a lower bound."""
         ...
@@ -102,7 +102,7 @@ class Questions(Protocol):
         """Actions of operators, newest first."""
         ...
 
-    async def check(self, *, cursor: Cursor | None = None, limit: Limit = 1_000) -> Checked:
+    async def check(self, *, cursor: Cursor | None = None, limit: Limit = 1_000) -> CheckPage:
         """Compares the inputs of jobs that have not ended with the job types of this code, to find
         what a deployment would break. In batches; go on with the cursor."""
         ...

@@ -46,7 +46,7 @@ from headway.domain.queries import (
     WorkerRecord,
 )
 from headway.domain.settlement import Freed, Settled, Settlement
-from headway.domain.views import AuditPage, AuditRecord, Counted, Progress
+from headway.domain.views import AuditPage, AuditRecord, Count, Progress
 from headway.ports.statement import Operation
 from headway.ports.transfer import Transfer
 
@@ -160,7 +160,7 @@ class Operations(Protocol):
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         """How many jobs match, up to `at_most`. Bounded as `find` is: not exact if there are more,
         or if more would have to be looked at."""
         ...

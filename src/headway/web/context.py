@@ -1,4 +1,4 @@
-"""What the pages and the API have in common: one per dashboard, found through the request."""
+"""The store and the settings of one dashboard, for its pages and its API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.requests import Request
 
 from headway.app import Headway
 from headway.domain.queries import JobFilter
-from headway.domain.views import Checked, Overview
+from headway.domain.views import CheckPage, Overview
 from headway.ports.admin import Actions, Questions
-from headway.web.access import Doorkeeper
 from headway.web.event_stream import Broadcast
-from headway.web.redaction import Redaction
+from headway.web.security.access import Authenticator
+from headway.web.security.redaction import Redaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Context:
 
     app: Headway
     redaction: Redaction
-    doorkeeper: Doorkeeper
+    authenticator: Authenticator
     allow_writes: bool
     live: Broadcast[Overview]
 
@@ -42,8 +42,8 @@ class Context:
         self._check(*args, *kwargs.values())
         questions = self.app.questions
         answer: T = await getattr(questions, question.__name__)(*args, **kwargs)
-        if isinstance(answer, Checked) and answer.misfits:
-            ids = tuple(misfit.job_id for misfit in answer.misfits)
+        if isinstance(answer, CheckPage) and answer.incompatible:
+            ids = tuple(each.job_id for each in answer.incompatible)
             page = await questions.jobs(JobFilter(ids=ids), limit=len(ids))
             return cast("T", self.redaction.check(answer, page.jobs))
         return self.redaction.answer(answer)

@@ -1,4 +1,4 @@
-"""The API's description, made from the types that it is implemented with."""
+"""The OpenAPI document, made from the table of endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROBLEMS = {
     "409": "The job is in another state.",
     "413": "The request is too large.",
     "415": "The body is not JSON.",
-    "421": "The dashboard is not known under this host name.",
+    "421": "This host name is not allowed.",
     "429": "Too many wrong tokens or passwords; Retry-After says when to try again.",
     "503": "The store does not answer.",
 }
@@ -71,7 +71,7 @@ def _describe(
         "summary": endpoint.summary,
         "parameters": _parameters(endpoint),
         "responses": {
-            str(endpoint.status): _answer("What was asked for.", answer),
+            str(endpoint.status): _answer("The answer.", answer),
             **{status: _answer(text, problem) for status, text in _PROBLEMS.items()},
         },
     }
@@ -104,7 +104,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is not given is left out; there is no way to write null in a query."""
+    """A query cannot hold null; an absent parameter is left out."""
     plain = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
     for each in schema.get("anyOf", ()):
         if each != {"type": "null"}:

@@ -1,4 +1,4 @@
-"""The search box: a filter as it was typed, and filters that links are made of."""
+"""The filter in the search box, and filters for links."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from headway.cli.bench.database import Place
+from headway.cli.bench.database import BenchDatabase
 from headway.cli.bench.worker import worker_environment
 from headway.errors import HeadwayError
 
@@ -81,10 +81,12 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def worker_processes(place: Place, count: int) -> AsyncGenerator[list[WorkerProcess]]:
+async def worker_processes(
+    database: BenchDatabase, count: int
+) -> AsyncGenerator[list[WorkerProcess]]:
     """Processes that are connected and wait to be let loose."""
     command = [sys.executable, "-m", "headway.cli.bench.worker"]
-    environment = {**os.environ, **worker_environment(place)}
+    environment = {**os.environ, **worker_environment(database)}
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):

@@ -10,7 +10,7 @@ from headway.cli.json_results import CheckReport
 from headway.cli.output import Column, json_option, print_json, print_table, say
 from headway.cli.session import Session, in_session
 from headway.cli.target import app_argument
-from headway.domain.views import Misfit
+from headway.domain.views import IncompatibleJob
 
 COLUMNS = (
     Column("JOB"),
@@ -35,22 +35,22 @@ def check(app: Headway, as_json: bool) -> None:
 
     async def run(session: Session) -> CheckReport:
         examined = 0
-        misfits: list[Misfit] = []
+        incompatible: list[IncompatibleJob] = []
         cursor: str | None = None
         while True:
             checked = await session.questions.check(cursor=cursor, limit=BATCH)
             examined += checked.examined
-            misfits += checked.misfits
+            incompatible += checked.incompatible
             cursor = checked.cursor
             if cursor is None:
-                return CheckReport(examined=examined, misfits=misfits)
+                return CheckReport(examined=examined, incompatible=incompatible)
 
     report = in_session(app, run)
     if as_json:
         print_json(report)
     else:
-        rows = [(each.job_id, each.type, each.state, each.problem) for each in report.misfits]
+        rows = [(each.job_id, each.type, each.state, each.problem) for each in report.incompatible]
         print_table(COLUMNS, rows)
-        say(f"{report.examined:,} waiting jobs looked at, {len(report.misfits):,} do not fit")
-    if report.misfits:
+        say(f"{report.examined:,} waiting jobs looked at, {len(report.incompatible):,} do not fit")
+    if report.incompatible:
         raise SystemExit(Exit.PROBLEM)

@@ -14,7 +14,7 @@ from headway.app import Headway
 from headway.cli.json_results import Setting
 from headway.cli.output import Column, json_option, print_json, print_table
 from headway.cli.target import DashboardUrl, Target, unloaded_argument
-from headway.cli.times import spoken
+from headway.domain.text import span
 from headway.errors import ConfigurationError
 from headway.worker.settings import Retention, WorkerSettings
 
@@ -118,7 +118,7 @@ def _text(name: str, value: object) -> str:
             return DERIVED.get(name, "none")
         case Retention():
             return ", ".join(
-                f"{state} {'for ever' if kept is None else spoken(kept.total_seconds())}"
+                f"{state} {'for ever' if kept is None else span(kept.total_seconds())}"
                 for state, kept in value.by_state()
             )
         case dict():
@@ -129,6 +129,6 @@ def _text(name: str, value: object) -> str:
         case tuple():
             return ", ".join(map(str, cast("tuple[object, ...]", value)))
         case float() if name in IN_SECONDS:
-            return spoken(value)
+            return span(value)
         case _:
             return str(value)

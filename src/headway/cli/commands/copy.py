@@ -13,9 +13,10 @@ from headway.admin.transfer import Moved, Mover
 from headway.app import Headway
 from headway.cli.actions import confirm
 from headway.cli.event_loop import run_loop
-from headway.cli.json_results import Copied
-from headway.cli.output import counted_as, json_option, print_json, say, tell, watched
+from headway.cli.json_results import CopyResult
+from headway.cli.output import json_option, print_json, say, tell, watched
 from headway.cli.target import Target
+from headway.domain.text import plural
 from headway.ports.transfer import Transfer
 from headway.runtime.backoff import in_short, is_transient
 
@@ -48,7 +49,7 @@ def copy(
     if as_json:
         print_json(copied)
     else:
-        tell(f"{counted_as(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
+        tell(f"{plural(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
 
 
 def transfer_of(app: Headway) -> Transfer:
@@ -62,7 +63,7 @@ def transfer_of(app: Headway) -> Transfer:
 
 async def _copy(
     mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
-) -> Copied:
+) -> CopyResult:
     await mover.check()
     async with source, target:
         return await _move(mover, source, target, follow=follow, confirmed=confirmed)
@@ -70,16 +71,16 @@ async def _copy(
 
 async def _move(
     mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
-) -> Copied:
+) -> CopyResult:
     left = await mover.left()
     confirm(
-        f"move {counted_as(left, 'job')} from {source.store.name} to {target.store.name}",
+        f"move {plural(left, 'job')} from {source.store.name} to {target.store.name}",
         confirmed=confirmed,
     )
     began = time.monotonic()
     resumed = moved = await mover.resume()
     if resumed:
-        say(f"{counted_as(resumed, 'job')} that were on their way have arrived")
+        say(f"{plural(resumed, 'job')} that were on their way have arrived")
     for queue in await mover.pause_queues():
         say(f"queue {queue} is paused in {target.store.name} as well")
     with click.progressbar(
@@ -99,7 +100,7 @@ async def _move(
         except asyncio.CancelledError:
             if not follow:
                 raise
-    return Copied(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
+    return CopyResult(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
 
 
 async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling) -> Moved:
@@ -140,11 +141,11 @@ class _Telling:
     def moved(self, count: int) -> None:
         self._moved += count
         if not watched() and time.monotonic() - self._said_at > SAY_EVERY:
-            self._say(f"{counted_as(self._moved, 'job')} moved")
+            self._say(f"{plural(self._moved, 'job')} moved")
 
     def waiting(self, count: int) -> None:
         if count:
-            self._say(f"waiting for running jobs: {counted_as(count, 'job')} depend on them")
+            self._say(f"waiting for running jobs: {plural(count, 'job')} depend on them")
 
     def away(self, error: Exception) -> None:
         self._say(f"a store is away, and tried again: {in_short(error)}")

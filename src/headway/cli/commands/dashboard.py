@@ -80,14 +80,14 @@ def dashboard(
 
 
 async def _serve(app: Headway, who: _Who, *, allow_writes: bool, **options: Any) -> None:
-    from headway.web import Password, Token, serving  # noqa: PLC0415 - an extra
+    from headway.web import Password, Token, dashboard_server  # noqa: PLC0415 - an extra
 
     auth = Token(who.secret) if who.user is None else Password(who.user, who.secret)
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
-    async with serving(app, auth=auth, allow_writes=allow_writes, **options) as url:
+    async with dashboard_server(app, auth=auth, allow_writes=allow_writes, **options) as url:
         link = f"{url}/login#token={who.secret}" if who.generated else url
         say(f"dashboard of {app.store.name}: {link}")
         say("read and write" if allow_writes else "read-only; --write allows actions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.dev.parent import develop
+from headway.cli.dev.reloader import develop
 from headway.cli.target import Target, code_argument
 
 

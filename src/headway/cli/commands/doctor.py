@@ -9,7 +9,7 @@ from headway.cli.doctor.environment import examine_environment
 from headway.cli.doctor.store import examine_store
 from headway.cli.errors import Exit
 from headway.cli.event_loop import run_loop
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 from headway.cli.output import in_colour, json_option, print_json
 from headway.cli.safe_text import harmless
 from headway.cli.target import app_argument
@@ -34,7 +34,7 @@ def doctor(app: Headway, as_json: bool) -> None:
         raise SystemExit(Exit.PROBLEM)
 
 
-def _print(found: Finding) -> None:
+def _print(found: Diagnosis) -> None:
     level = in_colour(found.level) + " " * (4 - len(found.level))
     click.echo(f"{level}  {harmless(found.subject)}: {harmless(found.finding)}")
     if found.advice:

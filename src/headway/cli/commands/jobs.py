@@ -6,16 +6,17 @@ import click
 
 from headway.app import Headway
 from headway.cli.actions import act
+from headway.cli.commands.jobs_tail import tail_jobs
 from headway.cli.filters import filter_argument, read_filter, targets_argument
 from headway.cli.job_text import moment_now, note_on, print_job
 from headway.cli.output import Column, json_option, print_json, print_table, say, watched
 from headway.cli.session import Session, in_session
-from headway.cli.tail import tail_jobs
 from headway.cli.target import DashboardUrl, target_option
-from headway.cli.times import ago, duration
+from headway.cli.times import duration
 from headway.domain.job import JobRecord
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.text import ago
 from headway.domain.views import JobAction
 
 COLUMNS = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from headway.app import Headway
-from headway.cli.json_results import Paused
+from headway.cli.json_results import PauseResult
 from headway.cli.output import Column, json_option, print_json, print_table, say, tell
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
-from headway.cli.times import spoken
-from headway.cli.worker_process import run_worker
-from headway.domain.views import Counted, ShownState
+from headway.cli.worker.process import run_worker
+from headway.domain.text import moment, span
+from headway.domain.views import Count, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
 
@@ -49,11 +49,11 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
     rows = [
         (
             queue.name,
-            *(queue.states.get(state, Counted(0)) for state in STATES),
-            None if queue.oldest_waiting is None else spoken(queue.oldest_waiting),
+            *(queue.states.get(state, Count(0)) for state in STATES),
+            None if queue.oldest_waiting is None else span(queue.oldest_waiting),
             f"{queue.per_second:,.1f}",
             queue.workers,
-            "" if queue.paused_at is None else f"since {queue.paused_at:%Y-%m-%d %H:%M} UTC",
+            "" if queue.paused_at is None else f"since {moment(queue.paused_at)}",
         )
         for queue in found
     ]
@@ -108,6 +108,6 @@ def _pause(
 
     in_session(target, run)
     if as_json:
-        print_json(Paused(queues=list(names), paused=paused))
+        print_json(PauseResult(queues=list(names), paused=paused))
     else:
         tell(f"{', '.join(names)} {'paused' if paused else 'resumed'}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from headway.app import Headway
+from headway.cli.commands.sequences_tree import print_tree
 from headway.cli.filters import filter_argument, read_filter
 from headway.cli.job_text import moment_now, note_on
-from headway.cli.json_results import SequenceShown
+from headway.cli.json_results import SequenceResult
 from headway.cli.output import (
     Column,
     json_option,
@@ -18,10 +19,9 @@ from headway.cli.output import (
 )
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
-from headway.cli.times import ago
-from headway.cli.tree import print_tree
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
+from headway.domain.text import ago
 from headway.domain.views import SequencePage, SequenceView
 
 COLUMNS = (
@@ -89,11 +89,11 @@ def list_(
 def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
     """One sequence, job by job; ID is its own or one of its jobs'."""
 
-    async def run(session: Session) -> SequenceShown:
+    async def run(session: Session) -> SequenceResult:
         sequence_id = (await session.questions.job(id)).job.sequence_id
         page = await session.questions.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
         jobs = sorted(page.jobs, key=lambda job: job.position)
-        return SequenceShown(
+        return SequenceResult(
             id=sequence_id,
             type=jobs[0].sequence_type,
             state=shown_state(jobs[-1], moment_now()),

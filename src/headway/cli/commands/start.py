@@ -12,7 +12,7 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.job_text import moment_now
-from headway.cli.json_results import Started
+from headway.cli.json_results import StartResult
 from headway.cli.output import json_option, print_json, say, tell
 from headway.cli.safe_text import harmless_json
 from headway.cli.session import Session, in_session
@@ -68,7 +68,7 @@ def start(
     if arguments == "-":
         arguments = sys.stdin.read()
 
-    async def run(session: Session) -> Started:
+    async def run(session: Session) -> StartResult:
         if session.app is not None and not list(session.app.registry):
             raise click.UsageError(
                 "a database knows no job types: name the app (app.py, module:app) or a dashboard"
@@ -84,7 +84,7 @@ def start(
         )
         id = started.id
         if not wait:
-            return Started(id=id)
+            return StartResult(id=id)
         if not as_json:
             say(f"started {id}")
         return _ended(id, await _wait(session, id, timeout))
@@ -102,8 +102,8 @@ def start(
         raise Failed(f"sequence {started.id} was cancelled")
 
 
-def _ended(id: str, job: JobRecord) -> Started:
-    return Started(
+def _ended(id: str, job: JobRecord) -> StartResult:
+    return StartResult(
         id=id,
         state=shown_state(job, moment_now()),
         output=job.output,

@@ -8,10 +8,10 @@ from datetime import timedelta
 import click
 
 from headway.app import Headway
-from headway.cli.processes import supervise
 from headway.cli.target import app_argument
 from headway.cli.times import duration
-from headway.cli.worker_process import run_worker
+from headway.cli.worker.process import run_worker
+from headway.cli.worker.supervisor import supervise
 from headway.domain.job import JobState
 from headway.errors import InvalidRequest
 from headway.worker.settings import Retention, WorkQueue

@@ -9,7 +9,7 @@ from headway.cli.job_text import moment_now
 from headway.cli.output import Column, json_option, print_json, print_table, say
 from headway.cli.session import in_session
 from headway.cli.target import DashboardUrl, target_argument
-from headway.cli.times import ago, spoken
+from headway.domain.text import ago, span
 
 COLUMNS = (
     Column("WORKER", shrinks=True),
@@ -41,7 +41,7 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
         (
             each.worker.id,
             "yes" if each.alive else "no",
-            f"{spoken(each.seen_ago)} ago",
+            f"{span(each.seen_ago)} ago",
             f"{each.worker.running} of {each.worker.concurrency}",
             ago(each.worker.started_at, now),
             ", ".join(each.worker.queues),

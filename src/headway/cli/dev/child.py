@@ -16,10 +16,11 @@ from headway.app import Headway
 from headway.cli.dev.lines import LineObserver
 from headway.cli.errors import Failed
 from headway.cli.event_loop import run_loop
-from headway.cli.logs import set_up_logs
-from headway.cli.output import counted_as, say
-from headway.cli.parent import when_orphaned
+from headway.cli.output import say
 from headway.cli.target import Target
+from headway.cli.worker.log_setup import set_up_logs
+from headway.cli.worker.parent_pipe import when_orphaned
+from headway.domain.text import plural
 from headway.errors import ConfigurationError
 
 GRACE = 2.0
@@ -51,7 +52,7 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
         except ConfigurationError as error:
             raise Failed(f"{error}: write one with @app.job") from error
         if not again:
-            say(f"{counted_as(len(app.registry.handlers()), 'job type')} on {app.store.name}")
+            say(f"{plural(len(app.registry.handlers()), 'job type')} on {app.store.name}")
             if url is not None:
                 say(f"dashboard: {url}")
         loop = asyncio.get_running_loop()
@@ -71,12 +72,12 @@ async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str 
         yield None
         return
     try:
-        from headway.web import Token, serving  # noqa: PLC0415 - an extra
+        from headway.web import Token, dashboard_server  # noqa: PLC0415 - an extra
     except ConfigurationError as error:
         say(f"no dashboard: {error}")
         yield None
         return
-    async with serving(app, auth=Token(token), port=port, allow_writes=True) as url:
+    async with dashboard_server(app, auth=Token(token), port=port, allow_writes=True) as url:
         yield f"{url}/login#token={token}"
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.app import Headway
 from headway.cli.doctor.findings import ok, warn
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 from headway.ports.notifier import Reach
 
 EXTRAS = {
@@ -27,11 +27,11 @@ EXTRAS = {
 """Extras, and what shows that one is there."""
 
 
-def examine_environment(app: Headway) -> list[Finding]:
+def examine_environment(app: Headway) -> list[Diagnosis]:
     return [_versions(), _extras(), _types(app), _notifier(app)]
 
 
-def _versions() -> Finding:
+def _versions() -> Diagnosis:
     return ok(
         "versions",
         f"headway {version('headway')}, Python {platform.python_version()}, "
@@ -39,7 +39,7 @@ def _versions() -> Finding:
     )
 
 
-def _extras() -> Finding:
+def _extras() -> Diagnosis:
     there = {extra: found for extra, package in EXTRAS.items() if (found := _version(package))}
     missing = [extra for extra in EXTRAS if extra not in there]
     installed = ", ".join(f"{extra} ({found})" for extra, found in there.items()) or "none"
@@ -53,7 +53,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _types(app: Headway) -> Finding:
+def _types(app: Headway) -> Diagnosis:
     types, handlers = len(list(app.registry)), len(app.registry.handlers())
     if types:
         return ok("code", f"{types} job types, {handlers} of them with a handler here")
@@ -64,7 +64,7 @@ def _types(app: Headway) -> Finding:
     )
 
 
-def _notifier(app: Headway) -> Finding:
+def _notifier(app: Headway) -> Diagnosis:
     kind = type(app.notifier).__name__
     if app.notifier.reach > Reach.PROCESS or not app.store.capabilities.across_processes:
         return ok("notifier", f"{kind} wakes those who wait")

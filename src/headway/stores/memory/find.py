@@ -9,7 +9,7 @@ from itertools import islice
 
 from headway.domain.filters import matches
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow, to_record
@@ -43,10 +43,10 @@ class MemorySearch(JobTable):
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         yield from ()
         found = sum(1 for _ in islice(matching(self._visible(), which, now), at_most + 1))
-        return Counted(min(found, at_most), found <= at_most)
+        return Count(min(found, at_most), found <= at_most)
 
 
 def matching(rows: Iterator[JobRow], which: JobFilter, now: datetime | None) -> Iterator[JobRow]:

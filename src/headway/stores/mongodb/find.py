@@ -18,7 +18,7 @@ from headway.domain.filters import error_needles, has_text, input_needles, match
 from headway.domain.job import TERMINAL, JobRecord, JobState
 from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page
 from headway.domain.validation import check_id
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.drivers.mongodb import Document
 from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
@@ -78,7 +78,7 @@ class MongoSearch(MongoPart):
     @reading
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         if has_text(which):
             most = 2 * MAX_PAGE
             fields = {"input": 1, "last_error": 1}
@@ -87,12 +87,12 @@ class MongoSearch(MongoPart):
             )
             found = sum(_fits(which, document) for document in documents)
             every = last is None and len(documents) < most
-            return Counted(min(found, at_most), every and found <= at_most)
+            return Count(min(found, at_most), every and found <= at_most)
         documents, last = yield from search(
             self._commands, which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
         )
         found = len(documents)
-        return Counted(min(found, at_most), last is None and found <= at_most)
+        return Count(min(found, at_most), last is None and found <= at_most)
 
 
 def search(

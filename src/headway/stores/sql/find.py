@@ -17,7 +17,7 @@ from headway.domain.failure import FINGERPRINT
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import Dialect, to_record
@@ -108,17 +108,17 @@ class Finding:
     @reading
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         which = yield from self._completed(which)
         if not _can_match(which):
-            return Counted(0)
+            return Count(0)
         if has_text(which):
             rows, last = yield from self._look("judge", which, NEWEST, SCAN, JUDGED, now)
             found = sum(matches_text(which, input, error) for _, input, error in rows)
             every = last is None and len(rows) < JUDGED
-            return Counted(min(found, at_most), every and found <= at_most)
+            return Count(min(found, at_most), every and found <= at_most)
         rows, last = yield from self._look("count", which, NEWEST, SCAN_TO_COUNT, at_most + 1, now)
-        return Counted(min(len(rows), at_most), last is None and len(rows) <= at_most)
+        return Count(min(len(rows), at_most), last is None and len(rows) <= at_most)
 
     def _look(
         self, verb: str, which: JobFilter, cursor: str, scan: int, most: int, now: datetime | None

@@ -1,4 +1,4 @@
-"""Dead letters, grouped by what went wrong."""
+"""Failed jobs, grouped by error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from starlette.routing import Route
 from headway.domain.views import FailureGroup
 from headway.ports.admin import Questions
 from headway.web.context import context_of
+from headway.web.html import page
 from headway.web.pages.jobs import done
 from headway.web.search import Search
-from headway.web.templating import page
 
 
 async def list_failures(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""How things are going, and its live updates."""
+"""The overview, with live updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.domain.views import Overview
 from headway.ports.admin import Questions
 from headway.web.context import context_of
 from headway.web.event_stream import EventStream, event
-from headway.web.templating import page, render
+from headway.web.html import page, render
 
 TOP = 6
 

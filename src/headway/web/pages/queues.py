@@ -1,4 +1,4 @@
-"""Queues and job types: what is in them, and whether they move."""
+"""Queues and job types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.routing import Route
 from headway.domain.validation import check_name
 from headway.ports.admin import Actions, Questions
 from headway.web.context import context_of
-from headway.web.templating import page, read_own_form, redirect
+from headway.web.html import page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:

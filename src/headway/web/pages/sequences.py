@@ -1,4 +1,4 @@
-"""Sequences: the list, and one drawn with everything around it."""
+"""Sequences: the list, and the graph of one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from starlette.routing import Route
 from headway.domain.views import SequencePage, ShownState
 from headway.ports.admin import Questions
 from headway.web.context import context_of
-from headway.web.graph_drawing import draw
+from headway.web.graph.svg import draw
+from headway.web.html import page
 from headway.web.pages.jobs import PAGE
 from headway.web.search import Search
-from headway.web.templating import page
 
 ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
 DRAWN = 300
-"""Jobs; more cannot be read on a screen."""
+"""Jobs in a graph; more do not fit a screen."""
 
 
 async def list_sequences(request: Request) -> Response:

@@ -17,7 +17,7 @@ from pathlib import Path
 from headway.cli.dev.child import AGAIN, TOKEN
 from headway.cli.dev.file_watch import Watcher
 from headway.cli.output import say
-from headway.cli.parent import Parent
+from headway.cli.worker.parent_pipe import Parent
 
 LOOK_EVERY = 0.25
 """Seconds between looks at the files."""

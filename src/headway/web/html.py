@@ -1,4 +1,4 @@
-"""Templates, and what all of them are given."""
+"""Pages from templates, forms, redirects."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from headway.domain.lifecycle import shown_state
+from headway.domain.text import ago, found, moment, number, shortened, span
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
-from headway.web.auth import Password, Token
 from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
 from headway.web.request_body import Form, read_form
 from headway.web.search import find
-from headway.web.sessions import form_token, form_token_fits
+from headway.web.security.auth import Password, Token
+from headway.web.security.sessions import form_token, form_token_fits
 
 _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("headway.web"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=text.visible,
+    finalize=text.printed,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -35,18 +36,18 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
     {
         filter.__name__: filter
         for filter in (
-            text.ago,
+            ago,
             text.failure,
-            text.found,
+            found,
             text.iso,
-            text.moment,
-            text.number,
+            moment,
+            number,
             text.pretty,
             text.rate,
             text.short_id,
-            text.shortened,
+            shortened,
             shown_state,
-            text.span,
+            span,
         )
     }
 )
@@ -83,7 +84,7 @@ def render(request: Request, template: str, **values: Any) -> str:
         url=url,
         asset=asset,
         actor=request.scope["headway.actor"],
-        logs_in=isinstance(context.doorkeeper.auth, (Token, Password)),
+        logs_in=isinstance(context.authenticator.auth, (Token, Password)),
         allow_writes=context.allow_writes,
         form_token=form_token(request.scope["headway.visit"]),
         store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", context.app.store.name),
@@ -98,7 +99,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 
 
 def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
-    """To a page of ours, by its path within the dashboard."""
+    """To a page of the dashboard, by its path within it."""
     given = {key: value for key, value in query.items() if value not in (None, "")}
     joint = "&" if "?" in path else "?"
     target = request.scope["headway.base"] + path + (f"{joint}{urlencode(given)}" if given else "")
@@ -106,7 +107,7 @@ def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
 
 
 def path_here(request: Request) -> str:
-    """Where we are within the dashboard, without what was said about an action before."""
+    """The path of this page within the dashboard, without the result of an action."""
     query = [
         (key, value)
         for key, value in request.query_params.multi_items()
@@ -117,17 +118,15 @@ def path_here(request: Request) -> str:
 
 
 def own_path(path: str) -> str:
-    """A path within the dashboard to go on to; the first page if it is anything else."""
+    """The path, if it is one within the dashboard; else the first page."""
     return path if _OWN_PATH.fullmatch(path) else "/"
 
 
 async def read_own_form(request: Request) -> Form:
-    """A form that one of our pages sent to this browser."""
+    """A form from a page of the dashboard, opened in this browser."""
     form = await read_form(request)
     if not form_token_fits(request.scope["headway.visit"], form.one("form_token")):
-        raise Refused(
-            403, "stale_form", "This form is not from a page that was open here; load it again."
-        )
+        raise Refused(403, "stale_form", "This form is out of date; load the page again.")
     return form
 
 

@@ -15,9 +15,9 @@ import click
 
 from headway.app import Headway
 from headway.cli.event_loop import run_loop
-from headway.cli.logs import set_up_logs
-from headway.cli.parent import when_orphaned
-from headway.cli.worker_http import metrics_page, parse_address, serving
+from headway.cli.worker.log_setup import set_up_logs
+from headway.cli.worker.metrics_server import metrics_page, metrics_server, parse_address
+from headway.cli.worker.parent_pipe import when_orphaned
 from headway.errors import ConfigurationError, InvalidOption
 from headway.observers.logs import LogObserver
 from headway.worker.runner import HANDLER_THREAD
@@ -65,7 +65,7 @@ async def _work(
         except (InvalidOption, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
         was_asked = _stop_on_signals(worker)
-        with nullcontext() if address is None else serving(worker, address, page):
+        with nullcontext() if address is None else metrics_server(worker, address, page):
             await worker.run(drain=drain)
     if was_asked() and _handlers_go_on():
         _log.warning("the process ends with handlers that did not stop")

@@ -1,4 +1,4 @@
-"""Connections of the dashboard's own server: how many there are, and how long they may take."""
+"""Limits for the connections of the dashboard's own server: their number, and time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 256
 HEADERS_WITHIN = 10.0
-"""Seconds that a client has for the head of a request."""
+"""Seconds for the head of a request."""
 BODY_WITHIN = 60.0
-"""Seconds that it then has for the body."""
+"""Seconds for its body."""
 READ_WITHIN = 60.0
-"""Seconds that it may leave an answer unread."""
+"""Seconds until a client that does not read its answer is disconnected."""
 
 
 class Connection(H11Protocol):
-    """Hangs up on clients that take too long to ask or to read, and on those beyond the bound:
-    nobody can use up the server by being slow."""
+    """Disconnects clients that send or read too slowly, and those beyond the limit, so that slow
+    clients cannot exhaust the server."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,7 +53,7 @@ class Connection(H11Protocol):
         _cancel(self._reading)
 
     def _give_time(self) -> None:
-        """Each part of a request has its time once, however many pieces it comes in."""
+        """Each part of a request has its time once, in however many pieces it arrives."""
         awaited = self.conn.their_state
         if awaited is self._awaited and self._asking is not None:
             return

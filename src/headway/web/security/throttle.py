@@ -1,4 +1,4 @@
-"""Secrets are compared one after another, with a pause after a wrong one: guessing is slow."""
+"""Compares secrets one after another, with a pause after a wrong one, so that guessing is slow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_KNOWN = 256
 class Throttle:
     """Compares the secrets that requests carry.
 
-    An address that the right secret came from has a line of its own; all other addresses share one.
-    So those who guess do not keep programs out that have been let in before.
+    An address that sent the right secret before has a line of its own; all other addresses share
+    one. So guessing does not block programs that are known.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Throttle:
         self._known: dict[str, _Line] = {}
 
     async def compare(self, address: str, compare: Callable[[], str | None]) -> str | None:
-        """What `compare` answers when its turn has come; it answers None to a wrong secret."""
+        """The answer of `compare`, when its turn has come; None for a wrong secret."""
         actor = await self._known.get(address, self._strangers).compare(compare)
         if actor is not None:
             self._known[address] = self._known.pop(address, _Line())
@@ -47,7 +47,7 @@ class _Line:
             raise Refused(
                 429,
                 "too_many_guesses",
-                "Too many wrong secrets were given; try again in some seconds.",
+                "Too many wrong tokens or passwords; try again in a few seconds.",
                 retry_after=round(MAX_WAITING * WRONG_COSTS) + 1,
             )
         self._waiting += 1
@@ -56,7 +56,7 @@ class _Line:
                 loop = asyncio.get_running_loop()
                 await asyncio.sleep(self._free_at - loop.time())
                 actor = compare()
-                if actor is None:  # written down at once: whoever hangs up has paid, too
+                if actor is None:  # before the answer: hanging up does not avoid the pause
                     self._free_at = loop.time() + WRONG_COSTS
                 return actor
         finally:

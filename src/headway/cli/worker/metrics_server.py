@@ -50,7 +50,7 @@ def metrics_page(app: Headway) -> Page | None:
 
 
 @contextmanager
-def serving(worker: Worker, address: tuple[str, int], page: Page | None) -> Generator[None]:
+def metrics_server(worker: Worker, address: tuple[str, int], page: Page | None) -> Generator[None]:
     """While the worker runs."""
     host, port = address
     endpoint = Endpoint(host, port, lambda: worker.health, page)

@@ -21,7 +21,7 @@ MAX_STAND_INS = 4_000
 
 
 @dataclass(frozen=True)
-class Placed(Generic[N]):
+class Layout(Generic[N]):
     """Layers from 0, and places within them in units of one node's height."""
 
     layer: dict[N, int]
@@ -30,7 +30,7 @@ class Placed(Generic[N]):
     """For each edge, the points it passes, from source to target."""
 
 
-def arrange(nodes: Sequence[N], edges: Sequence[tuple[N, N]]) -> Placed[N]:
+def arrange(nodes: Sequence[N], edges: Sequence[tuple[N, N]]) -> Layout[N]:
     index = {node: number for number, node in enumerate(nodes)}
     links = [(index[source], index[target]) for source, target in edges]
     layer = _layers(len(nodes), links)
@@ -43,7 +43,7 @@ def arrange(nodes: Sequence[N], edges: Sequence[tuple[N, N]]) -> Placed[N]:
             above[second].append(first)
     rows = _ordered(layer, above, below)
     place = _spread(rows, above, below)
-    return Placed(
+    return Layout(
         {node: layer[number] for node, number in index.items()},
         {node: place[number] for node, number in index.items()},
         [[(layer[stop], place[stop]) for stop in chain] for chain in chains],

@@ -1,5 +1,5 @@
-"""What every request passes before it is answered, in this order: the Host it names, the Origin it
-comes from, who sends it, and whether it may change anything. Also the headers of every answer."""
+"""Checks every request, in this order: Host, Origin, who sends it, and whether it may change
+anything. Also sets the security headers of every answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.errors import ConfigurationError
-from headway.web.auth import (
+from headway.web.problems import Refused
+from headway.web.security.auth import (
     Auth,
     Open,
     Password,
@@ -23,9 +24,8 @@ from headway.web.auth import (
     given_secret,
     trusted_actor,
 )
-from headway.web.problems import Refused
-from headway.web.sessions import Sessions, new_visit
-from headway.web.throttle import Throttle
+from headway.web.security.sessions import Sessions, new_visit
+from headway.web.security.throttle import Throttle
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SAFE = frozenset({"GET", "HEAD"})
@@ -53,8 +53,8 @@ HEADERS = {
 }
 
 
-class Doorkeeper:
-    """Knows who is asking, and makes guessing slow."""
+class Authenticator:
+    """Finds out who sent a request; wrong secrets are answered slowly."""
 
     def __init__(self, auth: Auth, sessions: Sessions) -> None:
         self.auth = auth
@@ -62,8 +62,8 @@ class Doorkeeper:
         self._throttle = Throttle()
 
     async def actor(self, request: Request) -> str | None:
-        """Who sent the request. A session is looked at first: nobody who is logged in waits for
-        those who guess."""
+        """Who sent the request. The session is checked first, so that a logged-in user never
+        waits behind somebody who guesses."""
         if isinstance(self.auth, (Open, Trust)):
             return trusted_actor(self.auth, request)
         cookie = request.cookies.get(self.sessions.cookie)
@@ -75,27 +75,26 @@ class Doorkeeper:
     async def compare(
         self, auth: Token | Password, request: Request, user: str, secret: str
     ) -> str | None:
-        """Who has this secret. The only place where one is compared, so that every way to give
-        one is throttled."""
+        """Who has this secret. All comparisons are made here, so that all are throttled."""
         address = request.client.host if request.client else ""
         return await self._throttle.compare(address, lambda: actor_by_login(auth, user, secret))
 
 
-class Gate:
-    """ASGI middleware. What it finds out is left in the scope for those behind it."""
+class AccessMiddleware:
+    """ASGI middleware; leaves actor, base path and visit in the scope for pages and API."""
 
     def __init__(
         self,
         inner: ASGIApp,
         *,
-        doorkeeper: Doorkeeper,
+        authenticator: Authenticator,
         allow_writes: bool,
         hosts: Sequence[str],
         base_path: str,
         answer_problem: Callable[[Request, Exception], Response],
     ) -> None:
         self._inner = inner
-        self._doorkeeper = doorkeeper
+        self._authenticator = authenticator
         self._allow_writes = allow_writes
         self._hosts = checked_hosts(hosts)
         self._base_path = base_path
@@ -103,9 +102,9 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._inner(scope, receive, send)  # the lifespan; there are no other routes
+            await self._inner(scope, receive, send)  # the lifespan
             return
-        sessions = self._doorkeeper.sessions
+        sessions = self._authenticator.sessions
         request = Request(scope, receive)
         visit = request.cookies.get(sessions.visit_cookie, "")
         scope["headway.base"] = self._base_path + scope.get("root_path", "").rstrip("/")
@@ -132,7 +131,7 @@ class Gate:
             answer = await self._stopped(request) or self._inner
             await answer(scope, receive, send_with_headers)
         except ClientDisconnect:
-            pass  # nobody is left to be answered, and anybody can do it: no line in the log
+            pass  # not logged: any client can do it
         except Exception as error:
             if begun:
                 raise
@@ -145,39 +144,37 @@ class Gate:
         path: str = request.scope["headway.path"]
         if path.startswith("/static/"):
             return None
-        actor = await self._doorkeeper.actor(request)
+        actor = await self._authenticator.actor(request)
         request.scope["headway.actor"] = actor
         if path in ("/login", "/logout"):
             return None
         if actor is None:
             return self._unknown(request, path)
         if request.method not in SAFE and not self._allow_writes:
-            raise Refused(
-                403, "read_only", "This dashboard is read-only; start it with writes allowed."
-            )
+            raise Refused(403, "read_only", "This dashboard is read-only; start it with --write.")
         return None
 
     def _unknown(self, request: Request, path: str) -> Response:
-        if isinstance(self._doorkeeper.auth, Trust):
-            raise Refused(403, "not_authenticated", "You are not let in here; log in first.")
+        if isinstance(self._authenticator.auth, Trust):
+            raise Refused(403, "not_authenticated", "Access refused; log in first.")
         if "hx-request" in request.headers:  # a part of a page whose session has ended
             return Response(status_code=401, headers={"HX-Refresh": "true"})
         if path.startswith(("/api/", "/metrics", "/live")) or request.method not in SAFE:
-            raise Refused(401, "not_authenticated", "Say who you are: Authorization: Bearer TOKEN.")
+            raise Refused(401, "not_authenticated", "Send the header Authorization: Bearer TOKEN.")
         asked = path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(
             f"{request.scope['headway.base']}/login?next={quote(asked, safe='')}", 303
         )
 
     def _check_host(self, request: Request) -> None:
-        """A page of another site whose name was made to point here must not be answered."""
+        """Against DNS rebinding: a foreign name that points to this address is refused."""
         if self._hosts is None:
             return
         if _hostname(request.headers.get("host", "")) not in self._hosts:
             raise Refused(
                 421,
                 "foreign_host",
-                "The dashboard is not known under this host name; name it in hosts=[...], or with "
+                "This host name is not allowed; add it to hosts=[...], or with "
                 "headway dashboard --allow-host.",
             )
 
@@ -194,7 +191,7 @@ def _check_origin(request: Request) -> None:
 
 
 def checked_hosts(hosts: Sequence[str]) -> frozenset[str] | None:
-    """The host names without brackets, in lower case; None if any will do."""
+    """The host names without brackets, in lower case; None if every name is allowed."""
     if isinstance(hosts, str):
         raise ConfigurationError(f"hosts takes a list of host names: hosts=[{hosts!r}]")
     if "*" in hosts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headway.domain.views import GraphNode, Link, SequenceGraph
-from headway.web.graph_layout import arrange
+from headway.web.graph.layout import arrange
 
 WIDTH, HEIGHT = 184, 50
 ACROSS, DOWN = 48, 18

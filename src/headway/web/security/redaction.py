@@ -1,4 +1,4 @@
-"""Payload fields that are not shown: by name, wherever in the payload they are."""
+"""Hides payload fields by name, at any depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from headway.domain.filters import parse_filter, render_filter
 from headway.domain.job import JobRecord
 from headway.domain.queries import ArgumentFilter, JobFilter, Page
-from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, Checked, JobDetail
+from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, CheckPage, JobDetail
 from headway.errors import ConfigurationError, InvalidOption
 from headway.web.problems import Refused
 
@@ -55,14 +55,14 @@ class Redaction:
             case _:
                 return answer
 
-    def check(self, checked: Checked, jobs: Sequence[JobRecord]) -> Checked:
+    def check(self, checked: CheckPage, jobs: Sequence[JobRecord]) -> CheckPage:
         """The same for the check of these jobs: problems may quote their inputs."""
         plain = {job.id for job in jobs if self.payload(job.input) == job.input}
-        misfits = [
-            misfit if misfit.job_id in plain else msgspec.structs.replace(misfit, problem=UNTOLD)
-            for misfit in checked.misfits
+        incompatible = [
+            each if each.job_id in plain else msgspec.structs.replace(each, problem=UNTOLD)
+            for each in checked.incompatible
         ]
-        return Checked(checked.examined, misfits, checked.cursor)
+        return CheckPage(checked.examined, incompatible, checked.cursor)
 
     def check_filter(self, which: JobFilter) -> None:
         """Refuses a filter on a hidden field: whether it matches would tell the value."""
@@ -76,8 +76,8 @@ class Redaction:
                 )
 
     def payload(self, text: str) -> str:
-        """The payload as JSON without the values of hidden fields. What is not JSON has no fields
-        to tell apart, so all of it is hidden."""
+        """The payload as JSON without the values of hidden fields. A payload that is not JSON has
+        no fields, so all of it is hidden."""
         try:
             value: object = msgspec.json.decode(text)
         except msgspec.DecodeError:
@@ -89,8 +89,7 @@ class Redaction:
         return msgspec.json.encode(self._cleaned(value)).decode()
 
     def reveals(self, text: str) -> bool:
-        """Whether a text is JSON with a hidden field in it: whoever finds it has found the field's
-        value out."""
+        """Whether a text is JSON with a hidden field: a search for it would tell the value."""
         try:
             value: object = msgspec.json.decode(text)
             return self._has_hidden(value)
@@ -100,10 +99,10 @@ class Redaction:
             return True
 
     def filter(self, text: str) -> str:
-        """A filter as it was typed, without what it says of hidden fields."""
+        """A filter as it was typed, without the values of hidden fields."""
         try:
             which = parse_filter(text)
-        except InvalidOption:  # what was cut short, or is no filter
+        except InvalidOption:  # cut short, or no filter
             return HIDDEN if self._found_in(text) else text
         if not any(map(self.asks, which.arguments)):
             return text
@@ -114,7 +113,7 @@ class Redaction:
         return render_filter(msgspec.structs.replace(which, arguments=arguments))
 
     def asks(self, argument: ArgumentFilter) -> bool:
-        """Whether a condition is about something hidden: at its path, or within what is there."""
+        """Whether a condition is on a hidden field, or on a value that holds one."""
         return any(map(self.hides, argument.path.split("."))) or self.reveals(argument.value)
 
     def job(self, job: JobRecord) -> JobRecord:
@@ -132,7 +131,7 @@ class Redaction:
         return msgspec.structs.replace(record, target=BY_FILTER + shown)
 
     def _found_in(self, text: str) -> bool:
-        """A quick look that spares most payloads being rewritten."""
+        """A quick test: most payloads need no rewriting."""
         return "\\u" in text or self._pattern.search(_plain(text)) is not None
 
     def _has_hidden(self, value: object) -> bool:

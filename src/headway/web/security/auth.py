@@ -1,9 +1,9 @@
-"""Who may look, and under which name what they do is written down.
+"""Ways to log in, and the names under which actions are audited.
 
-Token      one secret for everyone who may; `Token.generate()` makes one
+Token      one secret for all users; `Token.generate()` makes one
 Password   a user and a password
-Trust      the app around the dashboard knows who is asking
-Open       nobody is asked; only `serve` and `serving` take it, on loopback
+Trust      the app around the dashboard says who sends a request
+Open       no login; only `serve` and `dashboard_server` accept it, on loopback
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Token:
         if len(self.token) < MIN_TOKEN or not (self.token.isascii() and self.token.isprintable()):
             raise ConfigurationError(
                 f"a token needs {MIN_TOKEN} printable ASCII characters or more; "
-                "Token.generate() makes one"
+                "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
             )
 
     @classmethod
@@ -63,15 +63,15 @@ class Password:
 
 @dataclass(frozen=True)
 class Trust:
-    """The name of who is asking, from the request as the app around sees it; None turns away."""
+    """`who` gives the name of the user who sent the request; None refuses access."""
 
     who: Callable[[HTTPConnection], str | None]
 
 
 @dataclass(frozen=True)
 class Open:
-    """Everyone who can reach the address is let in, under this name. Not for mounting: an app that
-    means to let everyone in says so with `Trust(lambda request: "anyone")`."""
+    """Everyone who can reach the address has access, under this name. Not for mounting: to give
+    everyone access there, use `Trust(lambda request: "anyone")`."""
 
     actor: str = "local"
 
@@ -80,7 +80,7 @@ Auth = Token | Password | Trust | Open
 
 
 def trusted_actor(auth: Trust | Open, connection: HTTPConnection) -> str | None:
-    """Who this is where no secret is asked for."""
+    """The actor where no secret is needed."""
     if isinstance(auth, Open):
         return auth.actor
     actor = auth.who(connection)
@@ -102,7 +102,7 @@ def given_secret(auth: Token | Password, connection: HTTPConnection) -> tuple[st
 
 
 def actor_by_login(auth: Token | Password, user: str, secret: str) -> str | None:
-    """Who this is by user and secret, compared in constant time."""
+    """The actor with this user and secret, compared in constant time; None if they are wrong."""
     if isinstance(auth, Token):
         return auth.actor if _same(secret, auth.token) else None
     right = [_same(user, auth.user), _same(secret, auth.password)]
@@ -110,8 +110,8 @@ def actor_by_login(auth: Token | Password, user: str, secret: str) -> str | None
 
 
 def session_key(auth: Auth) -> bytes:
-    """What sessions are signed with: the same in every process that has the same secret, and gone
-    when the secret is changed."""
+    """The key that signs sessions: the same in all processes with the same secret; changing the
+    secret ends all sessions."""
     match auth:
         case Token():
             secret = f"token\0{auth.token}"

@@ -1,4 +1,4 @@
-"""Cookies: a signed session after a login, and what ties a form to the browser it was sent to."""
+"""Cookies: the signed session of a login, and the visit that ties forms to a browser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Sessions:
         return f"{body}.{self._sign(body)}"
 
     def actor(self, cookie: str, *, now: float | None = None) -> str | None:
-        """Who logged in, or None if the session has ended or was not ours."""
+        """Who logged in; None if the session has ended or its signature is wrong."""
         session = self._read(cookie)
         if session is None:
             return None
@@ -60,12 +60,12 @@ class Sessions:
         _set(response, request, self.cookie, self.issue(actor), SESSION_FOR)
 
     def end(self, response: Response, request: Request) -> None:
-        """End the session here, not only in the browser: a copy of the cookie is worth nothing."""
+        """End the session on the server too, so that a copy of the cookie is useless."""
         response.delete_cookie(self.cookie, path=_path(request))
         self.forget(request.cookies.get(self.cookie, ""))
 
     def forget(self, cookie: str, *, now: float | None = None) -> None:
-        """End the session that this cookie stands for, if it is ours."""
+        """End the session of this cookie, if its signature is right."""
         session = self._read(cookie)
         if session is None:
             return
@@ -78,8 +78,8 @@ class Sessions:
             self._ended.clear()
 
     def visit(self, response: Response, request: Request, visit: str) -> None:
-        """Remember the browser, so that its forms can be told from another's. Sent along when a
-        link of another site is followed: a new one would make the forms in open tabs stale."""
+        """Mark the browser, so that its forms can be told from another's. SameSite is lax: a
+        link from another site must not make the forms in open tabs stale."""
         _set(response, request, self.visit_cookie, visit, None, samesite="lax")
 
     def _read(self, cookie: str) -> tuple[int, str, str] | None:
@@ -98,8 +98,8 @@ def new_visit() -> str:
 
 
 def form_token(visit: str) -> str:
-    """What every form carries. Only a page that was sent to the browser with this visit's cookie
-    holds it, and no process has to remember it."""
+    """The hidden field of every form. Only pages that were sent with this visit's cookie hold it,
+    and no process has to remember it."""
     return hmac.new(visit.encode(), b"headway form", hashlib.sha256).hexdigest()
 
 
@@ -127,8 +127,8 @@ def _set(
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether the browser came by TLS: by what the server or a proxy that it trusts says, or by the
-    browser's own word, which it gives with every form."""
+    """Whether the browser uses HTTPS: by the server's scheme, or by the Origin that browsers send
+    with every form."""
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
 
 

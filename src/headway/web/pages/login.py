@@ -1,4 +1,4 @@
-"""Who works here and who did what: workers, the audit, logging in and out."""
+"""Logging in and out."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.ports.admin import Questions
-from headway.web.auth import Password, Token
 from headway.web.context import context_of
-from headway.web.templating import own_path, page, read_own_form, redirect
-
-
-async def list_workers(request: Request) -> Response:
-    workers = await context_of(request).ask(Questions.workers)
-    return page(request, "workers.html", section="workers", workers=workers)
-
-
-async def list_audit(request: Request) -> Response:
-    cursor = request.query_params.get("cursor") or None
-    found = await context_of(request).ask(Questions.audit, cursor=cursor)
-    return page(request, "audit.html", section="audit", page=found, cursor=cursor)
+from headway.web.html import own_path, page, read_own_form, redirect
+from headway.web.security.auth import Password, Token
 
 
 async def show_login(request: Request) -> Response:
-    auth = context_of(request).doorkeeper.auth
+    auth = context_of(request).authenticator.auth
     wanted = own_path(request.query_params.get("next", ""))
     if request.scope["headway.actor"] is not None or not isinstance(auth, (Token, Password)):
         return redirect(request, wanted)
@@ -39,13 +27,13 @@ async def show_login(request: Request) -> Response:
 
 
 async def log_in(request: Request) -> Response:
-    doorkeeper = context_of(request).doorkeeper
-    auth = doorkeeper.auth
+    authenticator = context_of(request).authenticator
+    auth = authenticator.auth
     if not isinstance(auth, (Token, Password)):
         return redirect(request, "/")
     form = await read_own_form(request)
     wanted = own_path(form.one("next"))
-    actor = await doorkeeper.compare(auth, request, form.one("user"), form.one("secret"))
+    actor = await authenticator.compare(auth, request, form.one("user"), form.one("secret"))
     if actor is None:
         return page(
             request,
@@ -57,20 +45,18 @@ async def log_in(request: Request) -> Response:
             wrong=True,
         )
     answer = redirect(request, wanted)
-    doorkeeper.sessions.begin(answer, request, actor)
+    authenticator.sessions.begin(answer, request, actor)
     return answer
 
 
 async def log_out(request: Request) -> Response:
     await read_own_form(request)
     answer = redirect(request, "/login")
-    context_of(request).doorkeeper.sessions.end(answer, request)
+    context_of(request).authenticator.sessions.end(answer, request)
     return answer
 
 
 ROUTES = [
-    Route("/workers", list_workers),
-    Route("/audit", list_audit),
     Route("/login", show_login),
     Route("/login", log_in, methods=["POST"]),
     Route("/logout", log_out, methods=["POST"]),

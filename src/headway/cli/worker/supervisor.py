@@ -10,8 +10,8 @@ import time
 
 import click
 
-from headway.cli.parent import Parent
-from headway.cli.worker_http import PROCESS
+from headway.cli.worker.metrics_server import PROCESS
+from headway.cli.worker.parent_pipe import Parent
 
 RESTART_PAUSE = 1.0
 """Seconds before a process that died is replaced; doubled for one that dies young, up to 30."""
