@@ -22,7 +22,7 @@ import psycopg
 
 from benchmarks import raw, sequences
 from benchmarks.databases import Database, Postgres, Sqlite
-from headway.cli.bench.database import MemoryPlace
+from headway.cli.bench.database import MemoryBench
 from headway.cli.bench.measurements import (
     drain,
     drain_here,
@@ -92,7 +92,7 @@ def measure_store(database: Database, options: argparse.Namespace) -> dict[str, 
 def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, list[float]] = {"bulk start": [], "drain": []}
     for _ in range(options.rounds):
-        started, drained = asyncio.run(drain_here(MemoryPlace(), options.jobs))
+        started, drained = asyncio.run(drain_here(MemoryBench(), options.jobs))
         figures["bulk start"].append(started)
         figures["drain"].append(drained.rate)
         say(f"  memory: bulk start {started:,.0f}/s, drain {drained.rate:,.0f}/s")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headway.cli.bench.database import PostgresPlace, SqlitePlace
+from headway.cli.bench.database import PostgresBench, SqliteBench
 
 
-class Postgres(PostgresPlace):
+class Postgres(PostgresBench):
     kind = "postgres"
 
     def settle(self) -> None:
@@ -13,7 +13,7 @@ class Postgres(PostgresPlace):
         self._run("checkpoint")
 
 
-class Sqlite(SqlitePlace):
+class Sqlite(SqliteBench):
     kind = "sqlite"
 
 
