@@ -32,12 +32,12 @@ class Listening(MemoryStore):
         self.away = 0
         """How many reports fail before one is taken."""
 
-    def report(self, reports: Any, *, now: Any = None) -> Operation[None]:
+    def save_progress(self, reports: Any, *, now: Any = None) -> Operation[None]:
         self.reports.append(list(reports))
         if self.away:
             self.away -= 1
             raise StoreUnreachable("memory", "a test")
-        yield from super().report(reports, now=now)
+        yield from super().save_progress(reports, now=now)
 
 
 @pytest.fixture

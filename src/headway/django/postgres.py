@@ -33,7 +33,7 @@ class WorkerStore(PostgresStore):
     def _locate(self) -> None:
         self._dsn = postgres_dsn(self.using)
         self.name = describe(self._dsn)
-        self._lanes.clear()  # what is known of another database's jobs does not go for these
+        self._claim_bounds.clear()  # those of another database do not hold here
 
 
 class ClientStore(Joined, PostgresStore):
