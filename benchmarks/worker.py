@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.work import Work
 from headway.cli.worker_process import run_loop
+
+from benchmarks.work import Work
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class DjangoPostgresWorkerStore(PostgresStore):
     def _locate(self) -> None:
         self._dsn = postgres_dsn(self.using)
         self.name = describe(self._dsn)
-        self._lanes.clear()  # claim bounds of another database do not apply
+        self._claim_bounds.clear()  # those of another database do not hold here
 
 
 class DjangoPostgresClientStore(DjangoConnectionStore, PostgresStore):

@@ -23,7 +23,7 @@ from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.stores.sql.drive import drive_sync
 from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy
-from headway.stores.sqlite.write_turns import Turns
+from headway.stores.sqlite.write_turns import WriteTurns
 
 T = TypeVar("T")
 Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
@@ -42,7 +42,7 @@ class ConnectionThread:
         connect: Callable[[], sqlite3.Connection],
         store: str,
         busy_for: float,
-        turns: Turns | None,
+        turns: WriteTurns | None,
     ) -> None:
         """With `turns` it writes, without them it only reads."""
         self._connect = connect
