@@ -13,6 +13,7 @@ from headway.domain.views import Counted
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -24,9 +25,8 @@ from headway.testing.conformance.store.builders import (
     new_job,
     running,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("filters")
+case = StoreCases("filters")
 
 ALIKE, OTHER = "0123456789ab", "0123ffffffff"
 
