@@ -17,7 +17,7 @@ from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
 from headway.errors import StoreUnreachable
 from headway.ports.store import Inserted
 from headway.stores.memory import claim, settle
-from headway.stores.memory.insert import MemoryInserts
+from headway.stores.memory.insert import MemoryInsert
 from headway.stores.memory.table import JobTable
 from headway.stores.postgres.claim_bounds import Lanes
 from headway.stores.postgres.operations import PostgresOperations
@@ -122,16 +122,16 @@ def news_before_the_settlement() -> None:
 
 
 def unblocking_afterwards() -> None:
-    free = settle.MemorySettlements._free
+    free = settle.MemorySettle._free
 
     def later(self: Any, waiters: Any, now: Any, freed: Any) -> None:
         asyncio.get_running_loop().call_later(0.01, free, self, waiters, now, [])
 
-    settle.MemorySettlements._free = later
+    settle.MemorySettle._free = later
 
 
 def dedup_by_reading_first() -> None:
-    twins = MemoryInserts._twins
+    twins = MemoryInsert._twins
     store_plan = Client._store_plan
 
     def looked_up(store: Any, jobs: Any) -> Any:
@@ -147,12 +147,12 @@ def dedup_by_reading_first() -> None:
                 return [self.sequence(next(iter(found.values()))) for _ in requests]
         return await store_plan(self, plan, requests, tx)
 
-    MemoryInserts._twins = lambda self, jobs, now: {}
+    MemoryInsert._twins = lambda self, jobs, now: {}
     Client._store_plan = read_then_write
 
 
 def release_charged() -> None:
-    give_back = settle.MemorySettlements._settle_one
+    give_back = settle.MemorySettle._settle_one
 
     def charge(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = give_back(self, settlement, now, freed)
@@ -160,7 +160,7 @@ def release_charged() -> None:
             self._rows[settlement.job_id].attempts += 1
         return verdict
 
-    settle.MemorySettlements._settle_one = charge
+    settle.MemorySettle._settle_one = charge
 
 
 def flush_lost_on_shutdown() -> None:
@@ -174,18 +174,18 @@ def flush_lost_on_shutdown() -> None:
 
 
 def versions_not_raised() -> None:
-    hand_out = claim.MemoryClaims._take
+    hand_out = claim.MemoryClaim._take
 
     def same_version(self: Any, row: Any, order: Any, now: Any, until: Any) -> Any:
         claimed = hand_out(self, row, order, now, until)
         row.version = max(row.version - 1, 1)
         return claimed
 
-    claim.MemoryClaims._take = same_version
+    claim.MemoryClaim._take = same_version
 
 
 def successors_of_refused_completions() -> None:
-    settle_one = settle.MemorySettlements._settle_one
+    settle_one = settle.MemorySettle._settle_one
 
     def store_anyway(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = settle_one(self, settlement, now, freed)
@@ -195,7 +195,7 @@ def successors_of_refused_completions() -> None:
                 self._insert_job(settlement.successor, now, {})
         return verdict
 
-    settle.MemorySettlements._settle_one = store_anyway
+    settle.MemorySettle._settle_one = store_anyway
 
 
 def local_deadline_ignored() -> None:
