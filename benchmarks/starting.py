@@ -19,7 +19,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from benchmarks.raw import PLAIN, TEXT, RawPostgres, insert_postgres
 from benchmarks.work import Work
-from headway.drivers.batches import with_literals
+from headway.drivers.postgres_parameters import text_parameters
 from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
 from headway.stores.postgres.connections import own_pool
@@ -46,7 +46,7 @@ async def per_second(start: Callable[[], Awaitable[object]], seconds: float) -> 
 async def _insert(connection: AsyncConnection[Any]) -> None:
     cursor = AsyncRawCursor(connection)
     statement = Statement(INSERT, REST, [(new_id(), TEXT)])
-    await cursor.execute(INSERT.encode(), with_literals(statement), prepare=True)
+    await cursor.execute(INSERT.encode(), text_parameters(statement), prepare=True)
     await cursor.fetchall()
 
 

@@ -19,8 +19,8 @@ from headway.ports.store import Inserted
 from headway.stores.memory import claim, settle
 from headway.stores.memory.insert import MemoryInsert
 from headway.stores.memory.table import JobTable
-from headway.stores.postgres.claim_bounds import Lanes
-from headway.stores.postgres.operations import PostgresOperations
+from headway.stores.postgres.claim_bounds import ClaimBounds
+from headway.stores.postgres.insert import PostgresInsert
 from headway.worker import committer, runner, slots
 from headway.worker.committer import Committer
 from headway.worker.fetcher import Fetcher
@@ -225,8 +225,8 @@ def effect_outside_the_transaction() -> None:
 
 def bound_without_looking() -> None:
     """A claim never looks below what it has claimed, whatever it hears."""
-    Lanes.expect = lambda self, queue, run_at: None
-    Lanes.should_look_around = lambda self, queues: (
+    ClaimBounds.expect = lambda self, queue, run_at: None
+    ClaimBounds.should_look_around = lambda self, queues: (
         not any(self._bounds.get(queue.name) for queue in queues)
     )
 
@@ -256,7 +256,7 @@ def keys_unlocked() -> None:
     def nothing(self: Any, keys: Any, now: Any) -> Any:
         yield from ()
 
-    PostgresOperations._lock_keys = nothing
+    PostgresInsert._lock_keys = nothing
 
 
 def expired_leases_never_excused() -> None:

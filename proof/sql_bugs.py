@@ -70,12 +70,12 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
 
 
 def every_lease_is_charged() -> None:
-    sound = settle.Settling._change
+    sound = settle.SqlSettle._change
 
     def change(self: Any, change: Any) -> tuple[Any, ...]:
         return sound(self, replace(change, charged=True) if isinstance(change, Lose) else change)
 
-    settle.Settling._change = change
+    settle.SqlSettle._change = change
 
 
 def _without(

@@ -17,9 +17,9 @@ from headway import Headway, JobState
 from headway.domain.filters import parse_filter
 from headway.domain.queries import JobFilter
 from headway.domain.views import Counted, JobAction, ShownState
-from headway.drivers.batches import with_literals
+from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
-from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS, AsyncRunner
 from headway.stores.sqlite import threads
 from tests.insight.large import fill_postgres, fill_sqlite
@@ -184,7 +184,7 @@ def explained(connection: psycopg.Connection, statement: Statement) -> dict[str,
     """The plan as the store's own connections make it, and what running it takes."""
     connection.execute("deallocate all")
     connection.execute(f"prepare asked as {statement.sql}".encode())
-    given = [sql.Literal(value) for value in with_literals(statement)]
+    given = [sql.Literal(value) for value in text_parameters(statement)]
     call = sql.SQL("({})").format(sql.SQL(", ").join(given)) if given else sql.SQL("")
     row = connection.execute(
         sql.SQL("explain (analyze, format json) execute asked{}").format(call)

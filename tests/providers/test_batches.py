@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import RawCursor
 
-from headway.drivers.batches import array_literal, with_literals
+from headway.drivers.postgres_parameters import array_literal, text_parameters
 from headway.ports.statement import Statement
 from tests.servers import PostgresServer
 
@@ -56,4 +56,4 @@ def test_what_cannot_be_written_is_left_to_the_driver(cursor: RawCursor[Any]) ->
 
 def test_columns_come_before_other_parameters() -> None:
     statement = Statement("", (7, ["x"], None), [("a", 1), ("b", 2)])
-    assert with_literals(statement) == ('{"a","b"}', "{1,2}", 7, '{"x"}', None)
+    assert text_parameters(statement) == ('{"a","b"}', "{1,2}", 7, '{"x"}', None)

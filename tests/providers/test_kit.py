@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
-from headway.providers.sqlite3 import Sqlite3, execute
+from headway.providers.sqlite3 import Sqlite3
 from headway.testing.conformance.provider import ProviderFixture, Subject, cases_for
 from tests.providers.subjects import sqlite3_connection
 

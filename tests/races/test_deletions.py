@@ -46,13 +46,13 @@ def pruning(store: PostgresStore, id: str) -> Operation[Any]:
         yield from store.prune(PruneRule(state=state, older_than=0.0), 10)
 
 
-def departing(store: PostgresStore, id: str) -> Operation[Any]:
+def moving_out(store: PostgresStore, id: str) -> Operation[Any]:
     with suppress(transfer._Unsettled):
-        jobs = yield from transfer._gather(store, [id])
-        yield from transfer._depart(store, new_id(), jobs)
+        jobs = yield from transfer._gather(store.transfer, [id])
+        yield from transfer._move_out(store.transfer, new_id(), jobs)
 
 
-DELETIONS = (by_root, with_dependents, removing, pruning, departing)
+DELETIONS = (by_root, with_dependents, removing, pruning, moving_out)
 
 
 class House:

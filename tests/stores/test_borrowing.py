@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from headway.stores.postgres import connection_reuse
-from headway.stores.postgres.connection_reuse import KEPT, Borrowed
+from headway.stores.postgres.connection_reuse import KEPT, ReusedConnections
 from headway.stores.postgres.connections import own_pool
 
 SESSIONS = """select pid from pg_stat_activity where application_name = 'headway'
@@ -24,14 +24,14 @@ def sessions(url: str) -> set[int]:
 
 
 @pytest.fixture
-async def borrowed(postgres_url: str) -> AsyncIterator[Borrowed]:
-    found = Borrowed(own_pool(postgres_url, 4))
+async def borrowed(postgres_url: str) -> AsyncIterator[ReusedConnections]:
+    found = ReusedConnections(own_pool(postgres_url, 4))
     await found.open()
     yield found
     await found.close()
 
 
-async def use(borrowed: Borrowed) -> int:
+async def use(borrowed: ReusedConnections) -> int:
     """Who answers."""
     connection = await borrowed.take(30)
     await connection.execute("select 1")
@@ -39,16 +39,16 @@ async def use(borrowed: Borrowed) -> int:
     return connection.info.backend_pid
 
 
-async def take(borrowed: Borrowed, count: int) -> list[AsyncConnection[TupleRow]]:
+async def take(borrowed: ReusedConnections, count: int) -> list[AsyncConnection[TupleRow]]:
     return [await borrowed.take(30) for _ in range(count)]
 
 
-async def test_the_last_one_used_is_the_next(borrowed: Borrowed) -> None:
+async def test_the_last_one_used_is_the_next(borrowed: ReusedConnections) -> None:
     await use(borrowed)
     assert len({await use(borrowed) for _ in range(20)}) == 1
 
 
-async def test_some_are_kept_at_hand_the_others_are_the_pools(borrowed: Borrowed) -> None:
+async def test_some_are_kept_at_hand_the_others_are_the_pools(borrowed: ReusedConnections) -> None:
     await use(borrowed)
     taken = await take(borrowed, 4)
     assert len({each.info.backend_pid for each in taken}) == 4
@@ -60,7 +60,7 @@ async def test_some_are_kept_at_hand_the_others_are_the_pools(borrowed: Borrowed
         await borrowed.put(each)
 
 
-async def test_who_waits_for_a_connection_is_given_the_next(borrowed: Borrowed) -> None:
+async def test_who_waits_for_a_connection_is_given_the_next(borrowed: ReusedConnections) -> None:
     await use(borrowed)
     taken = await take(borrowed, 4)
     waiting = [asyncio.create_task(borrowed.take(30)) for _ in range(3)]
@@ -74,7 +74,9 @@ async def test_who_waits_for_a_connection_is_given_the_next(borrowed: Borrowed) 
         await borrowed.put(each)
 
 
-async def test_one_that_is_broken_or_in_a_transaction_is_not_kept(borrowed: Borrowed) -> None:
+async def test_one_that_is_broken_or_in_a_transaction_is_not_kept(
+    borrowed: ReusedConnections,
+) -> None:
     await use(borrowed)
     broken, busy = await take(borrowed, 2)
     gone = broken.info.backend_pid
@@ -89,7 +91,7 @@ async def test_one_that_is_broken_or_in_a_transaction_is_not_kept(borrowed: Borr
 
 
 async def test_the_pool_has_its_say_after_a_while(
-    borrowed: Borrowed, monkeypatch: pytest.MonkeyPatch
+    borrowed: ReusedConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_reuse, "KEPT_FOR", 0.0)
     taken = await take(borrowed, 3)
@@ -98,7 +100,7 @@ async def test_the_pool_has_its_say_after_a_while(
     assert len({await use(borrowed) for _ in range(20)}) >= 3, "the pool's, in turn"
 
 
-async def test_none_is_used_again_after_a_drain(borrowed: Borrowed) -> None:
+async def test_none_is_used_again_after_a_drain(borrowed: ReusedConnections) -> None:
     await use(borrowed)
     taken = await take(borrowed, 3)
     before = {each.info.backend_pid for each in taken}
@@ -114,7 +116,7 @@ async def test_none_is_used_again_after_a_drain(borrowed: Borrowed) -> None:
 
 
 async def test_closing_closes_all(postgres_url: str) -> None:
-    borrowed = Borrowed(own_pool(postgres_url, 4))
+    borrowed = ReusedConnections(own_pool(postgres_url, 4))
     await borrowed.open()
     await use(borrowed)
     last, *others = await take(borrowed, 3)

@@ -10,7 +10,7 @@ import pytest
 from headway import After, Headway
 from headway.domain.job import NewJob
 from headway.jobs.ids import new_id
-from headway.stores.postgres.copy_rows import COPY_FROM, Copy
+from headway.stores.postgres.copy_rows import COPY_FROM, CopyStatement
 from tests.servers import PostgresServer
 
 AWKWARD = "tab\tline\nreturn\rquote\"back\\slash\\n\\N\\.\\t {}, 'ü 🦊 \x01 \u2028"
@@ -131,7 +131,7 @@ async def test_in_the_callers_transaction_they_are_inserted(url: str) -> None:
 
 def test_lines_are_what_copy_reads() -> None:
     jobs = [NewJob(id="a", type="send", input='{"n":1}'), NewJob(id="b", type="send", input="\\")]
-    copy = Copy("insert", into="copy", jobs=jobs, rest=("send", None, 1.5, False))
+    copy = CopyStatement("insert", into="copy", jobs=jobs, rest=("send", None, 1.5, False))
     assert copy.lines() == (
         'a\ta\ta\t{"n":1}\tnow\tnow\tsend\t\\N\t1.5\tFalse\n'
         "b\tb\tb\t\\\\\tnow\tnow\tsend\t\\N\t1.5\tFalse\n"

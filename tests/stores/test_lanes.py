@@ -13,7 +13,7 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release, Retry
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
-from headway.stores.postgres.claim_bounds import EVERYWHERE, LOOK_AROUND_EVERY, Lanes
+from headway.stores.postgres.claim_bounds import EVERYWHERE, LOOK_AROUND_EVERY, ClaimBounds
 
 
 @pytest.fixture
@@ -155,11 +155,11 @@ async def test_other_types_do_not_share_a_bound(store: PostgresStore) -> None:
     assert [job.id for job in await store.run(store.claim, order)] == [other.id]
 
 
-def test_lanes_that_share_a_statement() -> None:
-    lanes = Lanes()
+def test_ranges_that_share_a_statement() -> None:
+    bounds = ClaimBounds()
     queues = [QueueShare("a", 10), QueueShare("b", 2), QueueShare("c", 10), QueueShare("d", 0)]
-    lanes.learn(queues, [("a", 0), ("a", 5), ("b", 0), ("b", 5), ("c", 0), ("d", 0)])
-    assert lanes.groups(queues, 10) == [
+    bounds.learn(queues, [("a", 0), ("a", 5), ("b", 0), ("b", 5), ("c", 0), ("d", 0)])
+    assert bounds.groups(queues, 10) == [
         ([("a", 5, EVERYWHERE, 10), ("a", 0, EVERYWHERE, 10)], 10),
         ([("b", 5, EVERYWHERE, 2), ("b", 0, EVERYWHERE, 2)], 2),
         ([("c", 0, EVERYWHERE, 10)], 10),

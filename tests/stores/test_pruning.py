@@ -11,7 +11,7 @@ from headway.domain.orders import ClaimOrder, PruneRule, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, prune_bounds
-from headway.stores.postgres.prune_bounds import EVERYTHING, LOOK_AT_ALL_EVERY, Pruned
+from headway.stores.postgres.prune_bounds import EVERYTHING, LOOK_AT_ALL_EVERY, PruneBounds
 from tests.stores.watch import Watch
 
 RULE = PruneRule(state=JobState.COMPLETED, older_than=0.0)
@@ -27,7 +27,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def test_the_next_look_begins_where_the_last_one_ended(watch: Watch) -> None:
-    pruned = Pruned()
+    pruned = PruneBounds()
     assert pruned.bound(RULE) == EVERYTHING
     pruned.advance(RULE, NOON, 0.01)
     assert pruned.bound(RULE) == NOON
@@ -37,7 +37,7 @@ def test_the_next_look_begins_where_the_last_one_ended(watch: Watch) -> None:
 
 
 def test_everything_is_looked_at_now_and_then(watch: Watch) -> None:
-    pruned = Pruned()
+    pruned = PruneBounds()
     pruned.advance(RULE, NOON, 0.01)
     watch.seconds += LOOK_AT_ALL_EVERY
     assert pruned.bound(RULE) == EVERYTHING

@@ -9,7 +9,7 @@ from headway.domain.job import NewJob
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore, reap_bounds
-from headway.stores.postgres.reap_bounds import EVERYTHING, SLACK, SLOW, Reaped
+from headway.stores.postgres.reap_bounds import EVERYTHING, SLACK, SLOW, ReapBounds
 from tests.stores.watch import Watch
 
 
@@ -20,7 +20,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watch
 
 
-def look(reaped: Reaped, watch: Watch, seconds: float, *, found_all: bool = True) -> float:
+def look(reaped: ReapBounds, watch: Watch, seconds: float, *, found_all: bool = True) -> float:
     window, began = reaped.window(), watch.seconds
     watch.seconds += seconds
     reaped.looked(window, began, found_all=found_all)
@@ -28,13 +28,13 @@ def look(reaped: Reaped, watch: Watch, seconds: float, *, found_all: bool = True
 
 
 def test_as_long_as_it_is_quick_everything_is_looked_at(watch: Watch) -> None:
-    reaped = Reaped()
+    reaped = ReapBounds()
     for _ in range(3):
         assert look(reaped, watch, SLOW) == EVERYTHING
 
 
 def test_after_a_slow_look_the_next_ones_begin_where_it_did(watch: Watch) -> None:
-    reaped = Reaped()
+    reaped = ReapBounds()
     look(reaped, watch, 1.0)
     assert look(reaped, watch, 0.25) == 1.0 + SLACK
     watch.seconds += 0.5
@@ -42,14 +42,14 @@ def test_after_a_slow_look_the_next_ones_begin_where_it_did(watch: Watch) -> Non
 
 
 def test_what_a_full_look_left_over_stays_in_sight(watch: Watch) -> None:
-    reaped = Reaped()
+    reaped = ReapBounds()
     look(reaped, watch, 1.0)
     look(reaped, watch, 0.25, found_all=False)
     assert look(reaped, watch, 0.25) == 1.25 + SLACK
 
 
 def test_slow_looks_take_a_twentieth_of_the_time(watch: Watch) -> None:
-    reaped = Reaped()
+    reaped = ReapBounds()
     began = watch.seconds
     look(reaped, watch, 1.0)
     watch.seconds = began + 19.9
@@ -84,7 +84,7 @@ async def test_a_bounded_look_finds_what_has_just_expired_and_a_full_one_the_res
                     " where id = %s",
                     (ago, job.id),
                 )
-        monkeypatch.setattr(Reaped, "window", lambda _: SLACK)
+        monkeypatch.setattr(ReapBounds, "window", lambda _: SLACK)
         found = await store.run(store.expired, 10)
         assert [job.id for job in found] == [jobs[0].id]
         monkeypatch.undo()

@@ -16,7 +16,7 @@ from headway.domain.job import NewJob
 from headway.errors import StoreError
 from headway.jobs.ids import new_id
 from headway.stores.sqlite import SqliteStore
-from headway.stores.sqlite.write_turns import Turns
+from headway.stores.sqlite.write_turns import WriteTurns
 
 PATIENCE = 20.0
 
@@ -88,7 +88,7 @@ async def test_what_is_to_be_stored_comes_before_the_next_transaction(store: Sql
 
 
 async def test_a_turn_that_nobody_waits_for_any_more_is_passed_on() -> None:
-    turns = Turns()
+    turns = WriteTurns()
     ours = threading.Event()
 
     async def wait() -> None:

@@ -23,8 +23,9 @@ class AsyncProvider(Protocol):
 
     async def execute(self, tx: Any, statement: Statement) -> Sequence[Row]:
         """Run one statement; its rows, or none. Lists among its parameters are arrays on
-        PostgreSQL (`headway.drivers.batches`) and JSON on SQLite, where a batch without rows
-        answers with one: how many rows it changed."""
+        PostgreSQL (`headway.drivers.postgres_parameters`) and JSON on SQLite
+        (`headway.drivers.sqlite`), where a batch without rows answers with one: the number of rows
+        it changed."""
         ...
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:

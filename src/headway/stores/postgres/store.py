@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.names import check_identifier
-from headway.drivers.postgres import connect_arguments, describe, unreachable
+from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
 from headway.errors import (
     DataRefused,
     SchemaMissing,
@@ -26,11 +26,11 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.asyncpg import Asyncpg
-from headway.providers.psycopg import PsycopgAsync, PsycopgSync
+from headway.ports.transfer import Transfer
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
-from headway.stores.postgres.connection_reuse import Borrowed
+from headway.stores.postgres.claim import PostgresClaim
+from headway.stores.postgres.connection_reuse import ReusedConnections
 from headway.stores.postgres.connection_timeouts import ConnectionTimeouts
 from headway.stores.postgres.connections import (
     DRIVERS_ERRORS,
@@ -45,19 +45,43 @@ from headway.stores.postgres.connections import (
     is_transient,
     own_pool,
 )
+from headway.stores.postgres.dialect import PostgresDialect
+from headway.stores.postgres.insert import PostgresInsert, PostgresJobRows
+from headway.stores.postgres.manage import PostgresManage
 from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
-from headway.stores.postgres.operations import PostgresOperations
+from headway.stores.postgres.prune_bounds import PruneBounds
+from headway.stores.postgres.reap_bounds import ReapBounds
+from headway.stores.postgres.settle import PostgresSettle
 from headway.stores.retry import OperationRetry, once_more
-from headway.stores.sql.caller_transaction import Joining, layers
+from headway.stores.sql.audit import SqlAudit
+from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.files import load_migrations
+from headway.stores.sql.find import SqlFind
+from headway.stores.sql.insert import JobRows
+from headway.stores.sql.read import SqlRead
+from headway.stores.sql.statistics import SqlStatistics
+from headway.stores.sql.transfer import SqlTransfer
+from headway.stores.sql.workers import SqlWorkers
 from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PostgresStore(PostgresOperations, Joining, Forkable):
+class PostgresStore(
+    PostgresInsert,
+    PostgresClaim,
+    PostgresSettle,
+    SqlRead,
+    SqlFind,
+    SqlStatistics,
+    PostgresManage,
+    SqlAudit,
+    SqlWorkers,
+    CallerTransactions,
+    Forkable,
+):
     """Jobs in a PostgreSQL schema of their own.
 
     A server that was restarted has ended all its connections, and one that may only read has
@@ -76,11 +100,16 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         retry: OperationRetry | None = None,
         providers: Sequence[Provider] = (),
     ) -> None:
-        PostgresOperations.__init__(self, check_identifier("schema name", schema))
-        Joining.__init__(
+        self._dialect = PostgresDialect(check_identifier("schema name", schema))
+        self._sql = self._dialect.sql
+        self._rows: JobRows = PostgresJobRows(self._dialect)
+        self._claim_bounds = {}
+        self._reap_bounds = ReapBounds()
+        self._prune_bounds = PruneBounds()
+        CallerTransactions.__init__(
             self,
             "postgresql",
-            (*providers, PsycopgAsync(), Asyncpg(), PsycopgSync()),
+            providers,
             "a psycopg, asyncpg, SQLAlchemy or Django connection, or a SQLAlchemy session",
         )
         self.name = describe(dsn)
@@ -94,19 +123,15 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self.watch_forks()
 
     def in_child(self) -> None:
-        self._own: Borrowed | None = None
+        self._own: ReusedConnections | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
         self._timeouts = ConnectionTimeouts()
         self._time_limits = TimeLimits()
 
     @property
-    def transfer(self) -> Self:
-        return self
-
-    @property
-    def store(self) -> Self:
-        return self
+    def transfer(self) -> Transfer:
+        return SqlTransfer(self, self._dialect, self._identity)
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"
@@ -121,7 +146,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             raise SchemaMissing(self.name)
         if found < needed:
             raise SchemaOutdated(self.name, found, needed)
-        self._own = Borrowed(own_pool(self._dsn, self._connections))
+        self._own = ReusedConnections(own_pool(self._dsn, self._connections))
         self._guests = guest_pool(self._dsn, self._connections)
         self._blocking = blocking_pool(self._dsn, self._connections)
         await self._own.open()
@@ -156,8 +181,8 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             for migration in self._migrations
         ]
 
-    async def identity(self) -> tuple[object, ...]:
-        """A running server is known by when it was started, to the microsecond."""
+    async def _identity(self) -> tuple[object, ...]:
+        """A running server is identified by its start time, to the microsecond."""
         async with await self._connect() as connection:
             cursor = await connection.execute(
                 "select pg_postmaster_start_time(), oid from pg_database"
@@ -263,7 +288,10 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
-        return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
+        """Whether the operation is a verb of the store: an operation that combines several verbs
+        needs a transaction around them."""
+        owner = getattr(operation, "__self__", None)
+        return owner is self or isinstance(owner, SqlTransfer) or only_reads(operation, lock=False)
 
     async def _connect(self) -> AsyncConnection[TupleRow]:
         try:

@@ -1,8 +1,8 @@
-"""Jobs that leave for another store, or come from one."""
+"""Jobs that move to another store, or come from one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,14 +12,30 @@ from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.transfer import BatchOutcome, MovedJob
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
-from headway.stores.sql.dialect import to_attempt, to_record
-from headway.stores.sql.manage import Managing
+from headway.ports.store import Store
+from headway.stores.sql.dialect import Dialect, SqlPart, to_attempt, to_record
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(MovedJob)
 
 
-class Moving(Managing):
+class SqlTransfer(SqlPart):
+    """Made for a store, and run by it. `identity` says which database and tables hold the jobs."""
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        identity: Callable[[], Awaitable[tuple[object, ...]]],
+    ) -> None:
+        self.store = store
+        self._identity = identity
+        self._dialect = dialect
+        self._sql = dialect.sql
+
+    async def identity(self) -> tuple[object, ...]:
+        return await self._identity()
+
     def movable(
         self, states: Sequence[JobState], after: str | None, limit: int
     ) -> Operation[list[tuple[str, str]]]:

@@ -1,4 +1,4 @@
-"""How the items of a batch, and lists, become parameters."""
+"""Parameters of statements for PostgreSQL, whose batches and lists are arrays."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 from headway.ports.statement import Statement
 
 
-def with_columns(statement: Statement) -> tuple[Any, ...]:
-    """For SQL that takes arrays: the columns of the items, then the other parameters."""
+def array_parameters(statement: Statement) -> tuple[Any, ...]:
+    """Parameters with lists as arrays: one for each column of a batch, then the others."""
     if statement.rows is None:
         return statement.params
     return (*map(list, zip(*statement.rows, strict=True)), *statement.params)
 
 
-def with_literals(statement: Statement) -> tuple[Any, ...]:
-    """The same for psycopg, with arrays as the text that PostgreSQL reads: psycopg writes them
-    element by element in Python, which takes thirty times as long."""
+def text_parameters(statement: Statement) -> tuple[Any, ...]:
+    """The same for psycopg, with arrays as text in PostgreSQL's notation: psycopg itself writes
+    arrays element by element in Python, which takes thirty times as long."""
     return tuple(
         [
             array_literal(value) if value.__class__ is list else value
-            for value in with_columns(statement)
+            for value in array_parameters(statement)
         ]
     )
 
 
 def array_literal(values: Sequence[Any]) -> Any:
-    """`{"a","b"}`; what has no such text is left to the driver, and to its complaint."""
+    """`{"a","b"}`; values without such a text are left to the driver, which refuses them."""
     try:
         joined = "\0".join(values)  # no text that PostgreSQL takes holds a NUL
     except TypeError:

@@ -1,4 +1,4 @@
-"""Reaching PostgreSQL: what its DSN says, what we add to it, and whether a pooler is in between."""
+"""DSNs of PostgreSQL, the arguments of connections, and poolers between client and server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from headway.errors import ConfigurationError, StoreRefused, StoreUnreachable
 _STRANGE = re.compile(r'invalid (?:URI query parameter:|connection option) "([^"]+)"')
 WHO_ANSWERS = "select pg_backend_pid()"
 
-# libpq tells by words alone why it is not let in; where they are in another language than English,
-# what it says is repeated without advice.
+# libpq gives the reason of a refusal as text only; if the text is not English, the error repeats it
+# without advice.
 _ADVICE = (
     ("password", "check the user and the password in the DSN"),
     ("authentication failed", "check the user in the DSN, and the server's pg_hba.conf"),
@@ -30,13 +30,13 @@ _ADVICE = (
     ("certificate", "check sslmode, sslrootcert and the name of the host in the DSN"),
 )
 _CLIENTS_OWN = ("no password supplied", "does not support ssl", "ssl error", "certificate")
-"""What libpq itself finds wrong."""
+"""Refusals by libpq itself."""
 _NOT_NOW = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots")
-"""What a server says that will soon let us in."""
+"""Refusals by a server that will soon accept connections."""
 
 
 def describe(dsn: str) -> str:
-    """Where a DSN leads, without its secrets."""
+    """Database and hosts of a DSN, without its secrets."""
     parts = _parts(dsn)
     hosts = [host or "localhost" for host in str(parts.get("host") or "").split(",")]
     ports = [port or "5432" for port in str(parts.get("port") or "").split(",")]
@@ -48,7 +48,7 @@ def describe(dsn: str) -> str:
 
 
 def unreachable(where: str, error: psycopg.Error) -> StoreUnreachable:
-    """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
+    """The error for a failed connection: StoreRefused if the server refused it."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     reason = line.rpartition(" failed: ")[2]
     said = reason.removeprefix("FATAL:").strip()
@@ -62,8 +62,8 @@ def unreachable(where: str, error: psycopg.Error) -> StoreUnreachable:
 
 
 def connect_arguments(dsn: str) -> dict[str, Any]:
-    """What a connection is made with besides its DSN, which has the last word. A server that is
-    gone without a word is noticed; of several the one that takes writes is meant."""
+    """Arguments of a connection besides its DSN, which takes precedence. Keepalives notice a server
+    that has gone silently; of several hosts the one that takes writes is connected to."""
     known = _parts(dsn)
     ours: dict[str, Any] = {
         "application_name": "headway",
@@ -81,8 +81,8 @@ def connect_arguments(dsn: str) -> dict[str, Any]:
 def is_pooled(
     connection: AsyncConnection[Any] | Connection[Any], answer: Sequence[Any] | None
 ) -> bool:
-    """Whether a pooler is in between: then the process that answered WHO_ANSWERS is not the one
-    that the connection was promised, and the next transaction may be another's to answer."""
+    """Whether a pooler is between client and server: then another server process than the
+    connection's own has answered WHO_ANSWERS, and may answer the next transaction."""
     return answer is None or answer[0] != connection.info.backend_pid
 
 

@@ -1,4 +1,4 @@
-"""Seeing a SQLAlchemy session commit, and which of its savepoints were rolled back before."""
+"""Callbacks after the commit of a SQLAlchemy session, unless their savepoint was rolled back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session, SessionTransaction
 _KEY = "headway.commits"
 
 
-class _Commits:
-    """What a session has to call, by the transaction or savepoint that must not be rolled back."""
+class _CommitCallbacks:
+    """Callbacks of a session, by the transaction or savepoint that must not be rolled back."""
 
     def __init__(self, session: Session) -> None:
         self._waiting: dict[SessionTransaction, list[Callable[[], None]]] = {}
@@ -25,7 +25,7 @@ class _Commits:
             self._waiting.setdefault(current, []).append(callback)
 
     def _after_commit(self, session: Session) -> None:
-        """Of the outermost transaction, or of a savepoint; of the latter when it is released."""
+        """Called for the outermost transaction, and for a savepoint when it is released."""
         ended = _current(session)
         callbacks = [] if ended is None else self._waiting.pop(ended, [])
         if not callbacks or ended is None:
@@ -40,16 +40,16 @@ class _Commits:
             self._waiting.setdefault(outer, []).extend(callbacks)
 
     def _after_end(self, session: Session, transaction: SessionTransaction) -> None:
-        """However it ended: what still waits for it has been rolled back."""
+        """Callbacks that still wait for an ended transaction were rolled back with it."""
         self._waiting.pop(transaction, None)
 
 
 def call_after_commit(session: Session, callback: Callable[[], None]) -> None:
     """Call it when the session's outermost transaction has committed, unless that or the savepoint
     that is open now is rolled back."""
-    commits = cast("_Commits | None", session.info.get(_KEY))
+    commits = cast("_CommitCallbacks | None", session.info.get(_KEY))
     if commits is None:
-        commits = session.info[_KEY] = _Commits(session)
+        commits = session.info[_KEY] = _CommitCallbacks(session)
     commits.add(session, callback)
 
 
