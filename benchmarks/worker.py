@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headway.cli.worker_process import run_loop
-
 from benchmarks.work import Work
+from headway.cli.worker.process import run_loop
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import grimp
 
-from headway.web.graph_layout import arrange
+from headway.web.graph.layout import arrange
 
 ROOT = Path(__file__).parents[1]
 SVG = ROOT / "docs" / "internals" / "house.svg"

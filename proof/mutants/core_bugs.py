@@ -17,7 +17,8 @@ from headway.domain.settlement import Complete, Fail, Lose, Release, Settled
 from headway.errors import StoreUnreachable
 from headway.ports.store import Inserted
 from headway.stores.memory import claim, settle
-from headway.stores.memory.insert import Inserting
+from headway.stores.memory.insert import MemoryInsert
+from headway.stores.memory.table import JobTable
 from headway.stores.postgres.claim_bounds import ClaimBounds
 from headway.stores.postgres.insert import PostgresInsert
 from headway.worker import committer, runner, slots
@@ -49,7 +50,7 @@ def fence_dropped_from_extend() -> None:
             return Verdict.APPLIED
         return Verdict.NOT_RUNNING
 
-    extend_one = claim.Claiming._extend_one
+    extend_one = JobTable._extend_one
 
     def extend(self: Any, lease: Any, until: Any, now: Any, *, late: bool = False) -> Verdict:
         row = self._rows.get(lease.job_id)
@@ -58,7 +59,7 @@ def fence_dropped_from_extend() -> None:
         row.until = until
         return judge_lease(lease.token, row.state, row.token, row.until, now)
 
-    claim.Claiming._extend_one = extend
+    JobTable._extend_one = extend
 
 
 def expiry_by_the_workers_clock() -> None:
@@ -121,16 +122,16 @@ def notification_before_the_settlement() -> None:
 
 
 def unblocking_afterwards() -> None:
-    free = settle.Settling._free
+    free = settle.MemorySettle._free
 
     def later(self: Any, waiters: Any, now: Any, freed: Any) -> None:
         asyncio.get_running_loop().call_later(0.01, free, self, waiters, now, [])
 
-    settle.Settling._free = later
+    settle.MemorySettle._free = later
 
 
 def dedup_by_reading_first() -> None:
-    twins = Inserting._twins
+    twins = MemoryInsert._twins
     store_plan = Client._store_plan
 
     def looked_up(store: Any, jobs: Any) -> Any:
@@ -146,12 +147,12 @@ def dedup_by_reading_first() -> None:
                 return [self.sequence(next(iter(found.values()))) for _ in requests]
         return await store_plan(self, plan, requests, tx)
 
-    Inserting._twins = lambda self, jobs, now: {}
+    MemoryInsert._twins = lambda self, jobs, now: {}
     Client._store_plan = read_then_write
 
 
 def release_charged() -> None:
-    give_back = settle.Settling._settle_one
+    give_back = settle.MemorySettle._settle_one
 
     def charge(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = give_back(self, settlement, now, freed)
@@ -159,7 +160,7 @@ def release_charged() -> None:
             self._rows[settlement.job_id].attempts += 1
         return verdict
 
-    settle.Settling._settle_one = charge
+    settle.MemorySettle._settle_one = charge
 
 
 def flush_lost_on_shutdown() -> None:
@@ -173,28 +174,28 @@ def flush_lost_on_shutdown() -> None:
 
 
 def versions_not_raised() -> None:
-    hand_out = claim.Claiming._hand_out
+    hand_out = claim.MemoryClaim._take
 
     def same_version(self: Any, row: Any, order: Any, now: Any, until: Any) -> Any:
         claimed = hand_out(self, row, order, now, until)
         row.version = max(row.version - 1, 1)
         return claimed
 
-    claim.Claiming._hand_out = same_version
+    claim.MemoryClaim._take = same_version
 
 
 def successors_of_refused_completions() -> None:
-    settle_one = settle.Settling._settle_one
+    settle_one = settle.MemorySettle._settle_one
 
     def store_anyway(self: Any, settlement: Any, now: Any, freed: Any) -> Verdict:
         verdict = settle_one(self, settlement, now, freed)
         if isinstance(settlement, Complete) and settlement.successor is not None:
             known = settlement.successor.id in self._rows
             if verdict in (Verdict.EXPIRED, Verdict.MISMATCH) and not known:
-                self._store(settlement.successor, now, {})
+                self._insert_job(settlement.successor, now, {})
         return verdict
 
-    settle.Settling._settle_one = store_anyway
+    settle.MemorySettle._settle_one = store_anyway
 
 
 def local_deadline_ignored() -> None:

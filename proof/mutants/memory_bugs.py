@@ -13,10 +13,10 @@ from typing import Any
 from headway.domain import lifecycle
 from headway.stores.memory import claim
 from headway.stores.memory.audit import MemoryAudit
-from headway.stores.memory.claim import MemoryClaims
-from headway.stores.memory.manage import MemoryManagement
-from headway.stores.memory.read import MemoryReads
-from headway.stores.memory.settle import MemorySettlements
+from headway.stores.memory.claim import MemoryClaim
+from headway.stores.memory.manage import MemoryManage
+from headway.stores.memory.read import MemoryRead
+from headway.stores.memory.settle import MemorySettle
 from headway.stores.memory.table import JobTable
 
 FENCES: list[tuple[Any, str, str]] = [
@@ -24,25 +24,25 @@ FENCES: list[tuple[Any, str, str]] = [
     (lifecycle.judge_lease, "if token != claimed:", "if False:"),
     (lifecycle._judge_loss, "if token != settlement.token:", "if False:"),
     (lifecycle._judge_loss, "if until > now:", "if False:"),
-    (MemorySettlements._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
+    (MemorySettle._settle_one, "if verdict is not Verdict.APPLIED:", "if False:"),
     (JobTable._extend_one, "if verdict is not Verdict.APPLIED:", "if False:"),
     (JobTable._extend_one, "if place.token == lease.token:", "if True:"),
     (
-        MemoryClaims._taken_before,
+        MemoryClaim._taken_before,
         "self._extend_one(Held(row.id, order.token), until, now)",
         "Verdict.APPLIED",
     ),
-    (MemoryReads.expired, "and row.until <= now", "and True"),
+    (MemoryRead.expired, "and row.until <= now", "and True"),
     (MemoryAudit.save_progress, "verdict is Verdict.APPLIED", "True"),
-    (MemorySettlements._free, "and row.state is JobState.BLOCKED", "and True"),
-    (MemoryManagement._cancel_one, "if row.state in TERMINAL:", "if False:"),
-    (MemoryManagement._retry_one, "if row.state is not JobState.FAILED", "if False"),
-    (MemoryManagement._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
-    (MemoryManagement.delete_ended, "and last.state in TERMINAL", "and True"),
-    (MemoryManagement._is_free, "waiter.state is JobState.COMPLETED", "True"),
-    (MemorySettlements._charge, "row.losses = 0", "pass"),
-    (MemorySettlements._settle_one, "row.losses = 0", "pass"),
-    (MemorySettlements._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
+    (MemorySettle._free, "and row.state is JobState.BLOCKED", "and True"),
+    (MemoryManage._cancel_one, "if row.state in TERMINAL:", "if False:"),
+    (MemoryManage._retry_one, "if row.state is not JobState.FAILED", "if False"),
+    (MemoryManage._trigger_one, "if row.state is not JobState.PENDING:", "if False:"),
+    (MemoryManage.delete_ended, "and last.state in TERMINAL", "and True"),
+    (MemoryManage._is_free, "waiter.state is JobState.COMPLETED", "True"),
+    (MemorySettle._charge, "row.losses = 0", "pass"),
+    (MemorySettle._settle_one, "row.losses = 0", "pass"),
+    (MemorySettle._settle_one, "row.losses += settlement.charged", "row.losses += 1"),
     (claim._lost_at_most, "if row.losses <= losses:", "if True:"),
 ]
 """Where it stands, how it reads, and what it is without."""

@@ -105,16 +105,16 @@ def _always_charged(change: Any, new: dict[str, Any]) -> None:
 
 
 def claims_whatever_was_lost() -> None:
-    sound = claim.MongoClaims._due
+    sound = claim.MongoClaim._due
 
     def due(self: Any, queue: str, order: Any, now: Any) -> dict[str, Any]:
         return sound(self, queue, replace(order, most_losses=None), now)
 
-    claim.MongoClaims._due = due
+    claim.MongoClaim._due = due
 
 
 def claims_what_others_have_claimed() -> None:
-    sound = claim.MongoClaims._take
+    sound = claim.MongoClaim._take
 
     def take(self: Any, ids: Any, order: Any, now: Any) -> Operation[Any]:
         taking = sound(self, ids, order, now)
@@ -126,12 +126,12 @@ def claims_what_others_have_claimed() -> None:
         except StopIteration as taken:
             return taken.value
 
-    claim.MongoClaims._take = take
+    claim.MongoClaim._take = take
 
 
 def _taken_before_without(key: str) -> Callable[[], None]:
     def plant() -> None:
-        sound = claim.MongoClaims._taken_before
+        sound = claim.MongoClaim._taken_before
 
         def taken_before(self: Any, order: Any, now: Any) -> Operation[Any]:
             taking = sound(self, order, now)
@@ -145,14 +145,14 @@ def _taken_before_without(key: str) -> Callable[[], None]:
             except StopIteration as taken:
                 return taken.value
 
-        claim.MongoClaims._taken_before = taken_before
+        claim.MongoClaim._taken_before = taken_before
 
     return plant
 
 
 def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
     def plant() -> None:
-        sound = manage.MongoManagement._change
+        sound = manage.MongoManage._change
 
         def change(
             self: Any, ids: Any, states: list[str], change: Any, gone: Any, already: Any
@@ -160,7 +160,7 @@ def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
             states = ANY_STATE if states == asked else states
             return sound(self, ids, states, change, gone, already)
 
-        manage.MongoManagement._change = change
+        manage.MongoManage._change = change
 
     return plant
 

@@ -285,8 +285,8 @@ def _on_virtual_time(world: World) -> Generator[None]:
             "headway.worker.worker",
         }:
             replace(module, "datetime", VirtualDatetime)
-        if name == "headway.stores.memory.insert":
-            replace(module, "Row", WatchedRow)
+        if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:
+            replace(module, "JobRow", WatchedRow)
     replace(Execution, "__hash__", lambda self: hash((self.claimed.id, self.claimed.lease.token)))
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:

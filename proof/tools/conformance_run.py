@@ -16,7 +16,7 @@ from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
-from headway.testing.conformance.store import Case, cases_for
+from headway.testing.conformance.store import StoreCase, cases_for
 
 
 def first_failure(kind: str, dsn: str = "", *, group: str = "") -> tuple[int, str | None]:
@@ -38,7 +38,7 @@ async def _run(kind: str, dsn: str, folder: Path, group: str) -> tuple[int, str 
     return tried, None
 
 
-async def _try(case: Case, store: Store) -> str | None:
+async def _try(case: StoreCase, store: Store) -> str | None:
     try:
         await store.open()
         async with asyncio.timeout(30):

@@ -13,7 +13,7 @@ from headway.cli.bench.schema import own_schema
 from headway.errors import ConfigurationError
 from headway.ports.notifier import NotifierStatus
 from headway.stores.postgres import PostgresStore
-from headway.testing.conformance.store import CASES, Case
+from headway.testing.conformance.store import CASES, StoreCase
 from tests.conftest import not_verified
 from tests.support.servers.pgbouncer import PgBouncer
 from tests.support.servers.postgres import PostgresServer, ServerError
@@ -64,7 +64,7 @@ async def store(pgbouncer: PgBouncer, emptied: str) -> AsyncIterator[PostgresSto
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_store(store: PostgresStore, case: Case) -> None:
+async def test_store(store: PostgresStore, case: StoreCase) -> None:
     await case.function(store)
 
 

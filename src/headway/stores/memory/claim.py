@@ -14,7 +14,7 @@ from headway.stores.memory.row import JobRow, to_claimed
 from headway.stores.memory.table import JobTable, moment
 
 
-class MemoryClaims(JobTable):
+class MemoryClaim(JobTable):
     def claim(
         self, order: ClaimOrder, *, now: datetime | None = None
     ) -> Operation[list[ClaimedJob]]:

@@ -18,7 +18,7 @@ from headway.stores.memory.table import JobTable, moment
 CURSOR = "before:"
 
 
-class MemorySearch(JobTable):
+class MemoryFind(JobTable):
     def find(
         self,
         which: JobFilter,

@@ -15,7 +15,7 @@ from headway.stores.memory.table import JobTable, continues, moment
 from headway.stores.memory.transaction import Locked
 
 
-class MemoryInserts(JobTable):
+class MemoryInsert(JobTable):
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:

@@ -13,7 +13,7 @@ from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, moment
 
 
-class MemoryManagement(JobTable):
+class MemoryManage(JobTable):
     def cancel(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:

@@ -11,7 +11,7 @@ from headway.stores.memory.row import JobRow, to_record
 from headway.stores.memory.table import JobTable, moment
 
 
-class MemoryReads(JobTable):
+class MemoryRead(JobTable):
     def get(self, ids: Sequence[str]) -> Operation[list[JobRecord | None]]:
         yield from ()
         return [

@@ -26,7 +26,7 @@ from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, moment
 
 
-class MemorySettlements(JobTable):
+class MemorySettle(JobTable):
     def extend(
         self,
         held: Sequence[Held],

@@ -16,12 +16,12 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
 from headway.stores.memory.audit import MemoryAudit
-from headway.stores.memory.claim import MemoryClaims
-from headway.stores.memory.find import MemorySearch
-from headway.stores.memory.insert import MemoryInserts
-from headway.stores.memory.manage import MemoryManagement
-from headway.stores.memory.read import MemoryReads
-from headway.stores.memory.settle import MemorySettlements
+from headway.stores.memory.claim import MemoryClaim
+from headway.stores.memory.find import MemoryFind
+from headway.stores.memory.insert import MemoryInsert
+from headway.stores.memory.manage import MemoryManage
+from headway.stores.memory.read import MemoryRead
+from headway.stores.memory.settle import MemorySettle
 from headway.stores.memory.statistics import MemoryStatistics
 from headway.stores.memory.transaction import Locked, MemoryTransaction
 from headway.stores.memory.workers import MemoryWorkers
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class MemoryStore(
-    MemoryInserts,
-    MemoryClaims,
-    MemorySettlements,
-    MemoryReads,
-    MemorySearch,
+    MemoryInsert,
+    MemoryClaim,
+    MemorySettle,
+    MemoryRead,
+    MemoryFind,
     MemoryStatistics,
-    MemoryManagement,
+    MemoryManage,
     MemoryAudit,
     MemoryWorkers,
     Forkable,

@@ -41,7 +41,7 @@ LEFT_OUT_FOR = 2.0
 """Seconds for which a job that could not be claimed is left out."""
 
 
-class MongoClaims(MongoPart):
+class MongoClaim(MongoPart):
     def __init__(self, names: CollectionNames) -> None:
         super().__init__(names)
         self._left_out: dict[str, float] = {}

@@ -11,8 +11,8 @@ from typing import Any
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
-from headway.domain.transfer import MovedJob
 from headway.drivers.mongodb import Document
+from headway.ports.transfer import MovedJob
 
 NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
 """The server's time, as an expression; it has milliseconds."""

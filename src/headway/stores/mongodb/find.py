@@ -50,7 +50,7 @@ class MongoIndexChoice(msgspec.Struct, frozen=True):
     """Instead of `base`: conditions that few jobs meet, each with its index."""
 
 
-class MongoSearch(MongoPart):
+class MongoFind(MongoPart):
     @reading
     def find(
         self,

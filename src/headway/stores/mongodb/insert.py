@@ -29,7 +29,7 @@ _Key = tuple[str, str]
 """A job type and a deduplication key."""
 
 
-class MongoInserts(MongoPart):
+class MongoInsert(MongoPart):
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:

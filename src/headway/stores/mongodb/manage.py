@@ -22,7 +22,7 @@ from headway.stores.mongodb.documents import (
 )
 
 
-class MongoManagement(MongoPart):
+class MongoManage(MongoPart):
     def cancel(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:

@@ -12,7 +12,7 @@ from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import present, to_attempt, to_record
 
 
-class MongoReads(MongoPart):
+class MongoRead(MongoPart):
     @reading
     def get(self, ids: Sequence[str]) -> Operation[list[JobRecord | None]]:
         found = {}

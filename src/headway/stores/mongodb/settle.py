@@ -53,7 +53,7 @@ KEPT = 100
 _GiveBack = Retry | Fail | Release | Reschedule | Lose
 
 
-class MongoSettlements(MongoPart):
+class MongoSettle(MongoPart):
     def extend(
         self,
         held: Sequence[Held],

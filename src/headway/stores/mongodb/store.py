@@ -42,14 +42,14 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
 from headway.stores.mongodb.audit import MongoAudit
-from headway.stores.mongodb.claim import MongoClaims
+from headway.stores.mongodb.claim import MongoClaim
 from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import CollectionNames
-from headway.stores.mongodb.find import MongoSearch
-from headway.stores.mongodb.insert import MongoInserts
-from headway.stores.mongodb.manage import MongoManagement
+from headway.stores.mongodb.find import MongoFind
+from headway.stores.mongodb.insert import MongoInsert
+from headway.stores.mongodb.manage import MongoManage
 from headway.stores.mongodb.migrate import applied_migrations, apply_migrations, migrations
-from headway.stores.mongodb.read import MongoReads
+from headway.stores.mongodb.read import MongoRead
 from headway.stores.mongodb.runners import (
     DRIVER_ERRORS,
     MongoRunner,
@@ -65,7 +65,7 @@ from headway.stores.mongodb.runners import (
     retry_conflicts,
     retry_conflicts_sync,
 )
-from headway.stores.mongodb.settle import MongoSettlements
+from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
 from headway.stores.mongodb.transfer import MongoTransfer
 from headway.stores.mongodb.workers import MongoWorkers
@@ -94,13 +94,13 @@ OLDEST_WIRE_VERSION = 17
 
 
 class MongoStore(
-    MongoInserts,
-    MongoClaims,
-    MongoSettlements,
-    MongoReads,
-    MongoSearch,
+    MongoInsert,
+    MongoClaim,
+    MongoSettle,
+    MongoRead,
+    MongoFind,
     MongoStatistics,
-    MongoManagement,
+    MongoManage,
     MongoAudit,
     MongoWorkers,
     Forkable,

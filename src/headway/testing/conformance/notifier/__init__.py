@@ -11,12 +11,15 @@ whom the notifier reaches, and whether it keeps budgets between processes.
 from __future__ import annotations
 
 from headway.ports.notifier import Reach
+from headway.testing.conformance.case import Case
 from headway.testing.conformance.notifier import budgets, close, interest, subscribe
-from headway.testing.conformance.notifier.builders import Case, Make
+from headway.testing.conformance.notifier.builders import Make
 
-__all__ = ["CASES", "Case", "Make", "cases_for"]
+__all__ = ["CASES", "Make", "NotifierCase", "cases_for"]
 
-CASES: list[Case] = [
+NotifierCase = Case[Make, [Reach, bool]]
+
+CASES: list[NotifierCase] = [
     *subscribe.case.found,
     *interest.case.found,
     *budgets.case.found,
@@ -24,7 +27,7 @@ CASES: list[Case] = [
 ]
 
 
-def cases_for(reach: Reach, *, counts: bool = False) -> list[Case]:
+def cases_for(reach: Reach, *, counts: bool = False) -> list[NotifierCase]:
     """The cases that a notifier of this reach, which keeps budgets between processes or not, has
     to pass."""
     return [case for case in CASES if case.fits(reach, counts)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from headway.ports.notifications import JobsScheduled
 from headway.ports.notifier import Notifier, Reach
 from headway.testing.conformance.notifier.builders import (
-    Cases,
     Heard,
     Make,
+    NotifierCases,
     interest_in,
     opened,
+    reaching,
     silence,
 )
 
-case = Cases("budgets")
+case = NotifierCases("budgets", reaching(Reach.PROCESS))
 
 
 class _Worker:
@@ -138,22 +139,22 @@ async def one_whose_answer_raises_counts_as_idle(make: Make) -> None:
         await heard.until_count(1)
 
 
-@case.requiring(Reach.EVERYONE, counting=True)
+@case.only(reaching(Reach.EVERYONE, counting=True))
 async def one_job_wakes_one_among_all_processes(make: Make) -> None:
     assert await _wakes(make, [1], apart=True) == 1
 
 
-@case.requiring(Reach.EVERYONE, counting=True)
+@case.only(reaching(Reach.EVERYONE, counting=True))
 async def three_jobs_wake_three_among_all_processes(make: Make) -> None:
     assert await _wakes(make, [2, 1], apart=True) == 3
 
 
-@case.requiring(Reach.EVERYONE, counting=False)
+@case.only(reaching(Reach.EVERYONE, counting=False))
 async def without_budgets_between_processes_each_may_look(make: Make) -> None:
     assert await _wakes(make, [1], apart=True) == 5
 
 
-@case.requiring(Reach.EVERYONE)
+@case.only(reaching(Reach.EVERYONE))
 async def a_job_that_finds_a_worker_at_home_wakes_nobody_else(make: Make) -> None:
     async with opened(make) as (one, other):
         at_home, elsewhere = _Worker(), _Worker()

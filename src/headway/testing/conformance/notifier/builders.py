@@ -1,19 +1,19 @@
-"""What a conformance case is, and what the cases have in common."""
+"""Listeners and other helpers that the cases share."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from headway.ports.notifications import Interest, Notification
 from headway.ports.notifier import Notifier, Reach
+from headway.testing.conformance.case import Cases
 
 Make = Callable[[], Notifier]
-Check = Callable[[Make], Awaitable[None]]
 
 PATIENCE = 10.0
 """Seconds to wait for a notification."""
@@ -21,41 +21,13 @@ SILENCE = 0.3
 """Seconds after which a notification counts as not sent."""
 
 
-class Case(msgspec.Struct, frozen=True):
-    """One promise. `function` raises if it is broken."""
-
-    name: str
-    function: Check
-    least: Reach = Reach.NOBODY
-    """What a notifier must reach for the case to make sense."""
-    counting: bool | None = None
-    """For notifiers that keep budgets between processes, that do not, or for all."""
-
-    def fits(self, reach: Reach, counts: bool) -> bool:
-        return reach >= self.least and self.counting in (None, counts)
+NotifierCases = Cases[Make, [Reach, bool]]
 
 
-class Cases:
-    """The cases of one file, in the order in which they are written."""
-
-    def __init__(self, about: str, least: Reach = Reach.PROCESS) -> None:
-        self.about = about
-        self._least = least
-        self.found: list[Case] = []
-
-    def __call__(self, function: Check) -> Check:
-        """Declare a case."""
-        return self.requiring(self._least)(function)
-
-    def requiring(self, least: Reach, *, counting: bool | None = None) -> Callable[[Check], Check]:
-        """Declare a case for some notifiers only."""
-
-        def declare(function: Check) -> Check:
-            name: str = getattr(function, "__name__", repr(function))
-            self.found.append(Case(f"{self.about}/{name}", function, least, counting))
-            return function
-
-        return declare
+def reaching(least: Reach, *, counting: bool | None = None) -> Callable[[Reach, bool], bool]:
+    """Fits notifiers that reach at least so far, and that keep budgets between processes, that do
+    not, or both."""
+    return lambda reach, counts: reach >= least and counting in (None, counts)
 
 
 class Heard:
@@ -119,12 +91,3 @@ def interest_in(
 ) -> Interest:
     """A worker's."""
     return Interest(queues=frozenset((queue,)), types=frozenset((type,)), worker=worker, **others)
-
-
-@contextmanager
-def raises(kind: type[BaseException]) -> Generator[None]:
-    try:
-        yield
-    except kind:
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")

@@ -7,16 +7,17 @@ import asyncio
 from headway.errors import NotifierClosed
 from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.notifier.builders import (
-    Cases,
     Heard,
     Make,
+    NotifierCases,
     opened,
-    raises,
+    reaching,
     silence,
 )
 
-case = Cases("closing", Reach.NOBODY)
+case = NotifierCases("close", reaching(Reach.NOBODY))
 NOTIFICATIONS = [SequenceEnded("one")]
 
 
@@ -80,7 +81,7 @@ async def it_can_be_opened_again(make: Make) -> None:
         await notifier.close()
 
 
-@case.requiring(Reach.PROCESS)
+@case.only(reaching(Reach.PROCESS))
 async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
     heard = Heard()
     notifier = make()
@@ -94,7 +95,7 @@ async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
     assert heard.notifications == []
 
 
-@case.requiring(Reach.EVERYONE)
+@case.only(reaching(Reach.EVERYONE))
 async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
     async with opened(make, 1) as (other,):
         heard = Heard()

@@ -9,9 +9,17 @@ from headway.ports.notifications import (
     OwnershipLost,
     SequenceEnded,
 )
-from headway.testing.conformance.notifier.builders import Cases, Heard, Make, interest_in, opened
+from headway.ports.notifier import Reach
+from headway.testing.conformance.notifier.builders import (
+    Heard,
+    Make,
+    NotifierCases,
+    interest_in,
+    opened,
+    reaching,
+)
 
-case = Cases("interest")
+case = NotifierCases("interest", reaching(Reach.PROCESS))
 
 
 async def _heard(

@@ -16,15 +16,16 @@ from headway.ports.notifications import (
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
 from headway.testing.conformance.notifier.builders import (
     PATIENCE,
-    Cases,
     Heard,
     Make,
+    NotifierCases,
     interest_in,
     opened,
+    reaching,
     silence,
 )
 
-case = Cases("subscribing")
+case = NotifierCases("subscribe", reaching(Reach.PROCESS))
 
 MOMENT = datetime(2031, 2, 3, 4, 5, 6, 789_012, tzinfo=UTC)
 ONE_OF_EACH: list[Notification] = [
@@ -195,7 +196,7 @@ async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> 
         await dispose()
 
 
-@case.requiring(Reach.EVERYONE)
+@case.only(reaching(Reach.EVERYONE))
 async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> None:
     async with opened(make) as (worker, waiter):
         await worker.subscribe(Heard(), interest_in(worker="me"))
@@ -207,7 +208,7 @@ async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> 
         await heard.until(SequenceEnded("one"))
 
 
-@case.requiring(Reach.EVERYONE)
+@case.only(reaching(Reach.EVERYONE))
 async def a_worker_that_comes_later_hears_that_somebody_waits(make: Make) -> None:
     async with opened(make) as (waiter, worker):
         await waiter.subscribe(Heard(), Interest(sequences=frozenset(("one",))))

@@ -54,7 +54,7 @@ class Subject:
         return hasattr(self.transaction(), "__aenter__")
 
 
-class Sleeper:
+class IdleWorker:
     """Stands for a worker elsewhere that is idle: it remembers what it was told."""
 
     def __init__(self, silence: float) -> None:
@@ -95,17 +95,17 @@ class Sleeper:
         return not self._told.wait(self._silence)
 
 
-class Undone(Exception):
+class _RollBack(Exception):
     """Raised where something is to be rolled back."""
 
 
-class Bench:
+class ProviderFixture:
     """Opened in a context manager; everything in it blocks."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         on_file = subject.url.startswith("sqlite")
-        self.sleeper = Sleeper(SILENCE_OF_FILES if on_file else SILENCE)
+        self.idle_worker = IdleWorker(SILENCE_OF_FILES if on_file else SILENCE)
         self.app = Headway(subject.url, migrate=True, providers=subject.providers)
         self._elsewhere = Headway(subject.url, migrate=True)
         self._portal = Portal()
@@ -144,9 +144,9 @@ class Bench:
         await self.app.open()
         await self._elsewhere.open()
         await self._elsewhere.notifier.subscribe(
-            self.sleeper.hear,
+            self.idle_worker.hear,
             Interest(queues=frozenset({"default"}), types=frozenset({"kept", "undone", "marker"})),
-            on_status=self.sleeper.hearing,
+            on_status=self.idle_worker.hearing,
         )
 
     async def _close(self) -> None:
@@ -167,8 +167,8 @@ class Bench:
         try:
             with manager as tx:
                 yield tx
-                raise Undone
-        except Undone:
+                raise _RollBack
+        except _RollBack:
             pass
 
     @contextmanager
@@ -224,12 +224,12 @@ class Bench:
         self.wait_for(worker.run(drain=True))
 
     def quiet(self) -> None:
-        """Until the sleeper has heard all that was published: notifications keep their order."""
+        """Until the idle worker has heard all that was published: notifications keep their order."""
         self.do("start", self._marker.request())
-        assert self.sleeper.hears_a_marker(), (
+        assert self.idle_worker.hears_a_marker(), (
             "no notification arrives, not even without a transaction"
         )
-        self.sleeper.forget()
+        self.idle_worker.forget()
 
     def _settled(self, call: Callable[[], Any]) -> Any:
         """What a call returns; an awaited one is called on the loop too."""

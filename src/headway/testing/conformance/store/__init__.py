@@ -8,7 +8,8 @@ Times are passed in and nothing sleeps. A case may be left out only by a declare
 
 from __future__ import annotations
 
-from headway.ports.store import Capabilities
+from headway.ports.store import Capabilities, Store
+from headway.testing.conformance.case import Case
 from headway.testing.conformance.store import (
     audit,
     blocker_deletion,
@@ -42,12 +43,13 @@ from headway.testing.conformance.store import (
     workers,
 )
 from headway.testing.conformance.store.blocker_deletion import racing_deletions
-from headway.testing.conformance.store.case import Case
 from headway.testing.conformance.store.races import racing_pairs
 
-__all__ = ["CASES", "Case", "cases_for", "racing_deletions", "racing_pairs"]
+__all__ = ["CASES", "StoreCase", "cases_for", "racing_deletions", "racing_pairs"]
 
-CASES: list[Case] = [
+StoreCase = Case[Store, [Capabilities]]
+
+CASES: list[StoreCase] = [
     *insert.case.found,
     *claim.case.found,
     *extend.case.found,
@@ -81,6 +83,6 @@ CASES: list[Case] = [
 ]
 
 
-def cases_for(capabilities: Capabilities) -> list[Case]:
+def cases_for(capabilities: Capabilities) -> list[StoreCase]:
     """The cases that a store with these capabilities has to pass."""
     return [case for case in CASES if case.fits(capabilities)]

@@ -11,18 +11,18 @@ from headway.domain.views import AuditRecord
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     MICROSECOND,
     T0,
+    StoreCases,
     add,
     at,
     new_id,
-    raises,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("audit")
+case = StoreCases("audit")
 
 
 def entry(**fields: Any) -> AuditRecord:

@@ -16,8 +16,10 @@ from headway.domain.settlement import Complete
 from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     at,
     claim,
@@ -27,16 +29,14 @@ from headway.testing.conformance.store.builders import (
     in_state,
     insert,
     new_job,
-    raises,
     read,
     running,
     settle,
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("needed")
+case = StoreCases("blocker_deletion")
 
 Deletion = Callable[[Store, str], Operation[Any]]
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
@@ -29,7 +28,10 @@ from headway.domain.settlement import (
     Settlement,
 )
 from headway.errors import Failure
-from headway.ports.store import Inserted, Store
+from headway.ports.store import Capabilities, Inserted, Store
+from headway.testing.conformance.case import Cases
+
+StoreCases = Cases[Store, [Capabilities]]
 
 T0 = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -40,6 +42,10 @@ OTHER_ERROR = encode_failure(Failure("TimeoutError", "took too long"))
 
 _numbers = count(1)
 _first_ms = time.time_ns() // 1_000_000
+
+
+def has_transactions(capabilities: Capabilities) -> bool:
+    return capabilities.transactions
 
 
 def at(seconds: float) -> datetime:
@@ -250,29 +256,3 @@ SETTLEMENTS: dict[str, Callable[[str, str], Settlement]] = {
     "reschedule": lambda job_id, token: Reschedule(job_id, token, After(seconds=60)),
 }
 """Everything that the holder of a job can decide; built from its id and a token."""
-
-
-class raises:  # noqa: N801 - it reads like the statement it stands for
-    """Insist that one of these errors is raised inside; `error` is what was."""
-
-    error: Exception
-
-    def __init__(self, *kinds: type[Exception]) -> None:
-        self.kinds = kinds
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        if error is None:
-            names = " or ".join(kind.__name__ for kind in self.kinds)
-            raise AssertionError(f"{names} was not raised")
-        if isinstance(error, self.kinds):
-            self.error = error
-            return True
-        return False

@@ -10,6 +10,7 @@ from headway.domain.settlement import Complete
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     LEASE,
+    StoreCases,
     at,
     attempts_of,
     claim,
@@ -21,9 +22,8 @@ from headway.testing.conformance.store.builders import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("cancel")
+case = StoreCases("cancel")
 
 
 @case.each({str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING)})

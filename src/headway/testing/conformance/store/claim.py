@@ -9,11 +9,13 @@ from headway.domain.schedule import After, At
 from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,
     TYPE,
+    StoreCases,
     add,
     at,
     claim,
@@ -25,15 +27,13 @@ from headway.testing.conformance.store.builders import (
     new_queue,
     new_token,
     order,
-    raises,
     read,
     reap,
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("claim")
+case = StoreCases("claim")
 
 
 def ids(jobs: list[ClaimedJob]) -> list[str]:

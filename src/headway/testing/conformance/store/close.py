@@ -14,20 +14,21 @@ from headway.domain.settlement import Release
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     LEASE,
+    StoreCases,
     add,
     everything,
+    has_transactions,
     new_id,
     new_job,
     new_token,
     order,
-    raises,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("closing")
+case = StoreCases("close")
 
 RULE = PruneRule(state=JobState.FAILED, older_than=1.0)
 VERBS: dict[str, Callable[[Store], Callable[[], Operation[Any]]]] = {
@@ -62,7 +63,7 @@ async def a_closed_store_refuses_threads(store: Store) -> None:
     await asyncio.to_thread(work)
 
 
-@case.requiring("transactions")
+@case.only(has_transactions)
 async def a_closed_store_begins_nothing(store: Store) -> None:
     await store.close()
     with raises(StoreClosed):

@@ -7,6 +7,7 @@ from headway.domain.settlement import Fail
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
+    StoreCases,
     add,
     apply,
     at,
@@ -20,9 +21,8 @@ from headway.testing.conformance.store.builders import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("delete_ended")
+case = StoreCases("delete_ended")
 
 
 @case.each({str(state): state for state in JobState})

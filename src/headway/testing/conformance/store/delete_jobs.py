@@ -9,6 +9,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     apply,
     at,
@@ -25,9 +26,8 @@ from headway.testing.conformance.store.builders import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("delete_jobs")
+case = StoreCases("delete_jobs")
 
 
 @case.each({str(state): state for state in JobState})

@@ -14,6 +14,7 @@ from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     SETTLEMENTS,
+    StoreCases,
     add,
     at,
     claim_one,
@@ -26,9 +27,8 @@ from headway.testing.conformance.store.builders import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("fence")
+case = StoreCases("fence")
 
 Build = Callable[[str, str], Settlement]
 

@@ -14,6 +14,7 @@ from headway.errors import Failure
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -25,9 +26,8 @@ from headway.testing.conformance.store.builders import (
     new_job,
     running,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("filters")
+case = StoreCases("filters")
 
 ALIKE, OTHER = "0123456789ab", "0123ffffffff"
 

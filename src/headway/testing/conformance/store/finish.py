@@ -11,6 +11,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     at,
     claim,
@@ -25,9 +26,8 @@ from headway.testing.conformance.store.builders import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("finish")
+case = StoreCases("finish")
 
 UNENDED = {str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING)}
 

@@ -9,10 +9,12 @@ from headway.domain.schedule import After, At
 from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     MICROSECOND,
     T0,
     TYPE,
+    StoreCases,
     add,
     at,
     claim,
@@ -20,13 +22,11 @@ from headway.testing.conformance.store.builders import (
     insert,
     new_id,
     new_job,
-    raises,
     read,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("insert")
+case = StoreCases("insert")
 
 TEXTS = {
     "empty": "",

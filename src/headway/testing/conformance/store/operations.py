@@ -11,24 +11,24 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     LEASE,
     T0,
+    StoreCases,
     add,
     at,
     everything,
     insert,
     new_job,
     order,
-    raises,
     read,
     running,
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("running")
+case = StoreCases("operations")
 
 
 @case

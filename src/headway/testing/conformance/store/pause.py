@@ -6,6 +6,7 @@ from headway.domain.queries import QueueRecord
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     LEASE,
+    StoreCases,
     add,
     at,
     claim,
@@ -15,9 +16,8 @@ from headway.testing.conformance.store.builders import (
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("pause")
+case = StoreCases("pause")
 
 
 @case

@@ -10,6 +10,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     apply,
     at,
@@ -23,9 +24,8 @@ from headway.testing.conformance.store.builders import (
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("progress")
+case = StoreCases("progress")
 
 
 @case

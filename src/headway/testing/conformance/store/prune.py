@@ -12,6 +12,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
     MICROSECOND,
+    StoreCases,
     add,
     apply,
     at,
@@ -28,9 +29,8 @@ from headway.testing.conformance.store.builders import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("prune")
+case = StoreCases("prune")
 
 DAY = 86_400.0
 LATER = at(2 * DAY)

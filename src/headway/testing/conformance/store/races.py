@@ -13,6 +13,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     apply,
     at,
@@ -28,9 +29,8 @@ from headway.testing.conformance.store.builders import (
     settle,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("races")
+case = StoreCases("races")
 
 
 @case

@@ -16,6 +16,7 @@ from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -33,9 +34,8 @@ from headway.testing.conformance.store.builders import (
     settle,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("reap")
+case = StoreCases("reap")
 
 
 @case

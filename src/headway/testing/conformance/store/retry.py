@@ -10,6 +10,7 @@ from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     OTHER_ERROR,
+    StoreCases,
     add,
     apply,
     at,
@@ -27,9 +28,8 @@ from headway.testing.conformance.store.builders import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("retry")
+case = StoreCases("retry")
 
 
 @case.each({str(s): s for s in (JobState.FAILED, JobState.CANCELLED)})

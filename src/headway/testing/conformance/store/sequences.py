@@ -10,9 +10,11 @@ from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete, Fail
 from headway.errors import DuplicateJob, JobNotFound
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     ERROR,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -23,7 +25,6 @@ from headway.testing.conformance.store.builders import (
     last_of,
     new_id,
     new_token,
-    raises,
     read,
     running,
     settle,
@@ -31,9 +32,8 @@ from headway.testing.conformance.store.builders import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("sequences")
+case = StoreCases("sequences")
 
 
 @case

@@ -12,6 +12,7 @@ from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,
+    StoreCases,
     apply,
     at,
     attempts_of,
@@ -28,10 +29,9 @@ from headway.testing.conformance.store.builders import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 from headway.testing.conformance.store.insert import TEXTS
 
-case = Cases("complete")
+case = StoreCases("complete")
 
 
 @case

@@ -15,6 +15,7 @@ from headway.testing.conformance.store.builders import (
     MICROSECOND,
     OTHER_ERROR,
     T0,
+    StoreCases,
     apply,
     at,
     attempts_of,
@@ -26,9 +27,8 @@ from headway.testing.conformance.store.builders import (
     settle,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("failure")
+case = StoreCases("failure")
 
 
 @case

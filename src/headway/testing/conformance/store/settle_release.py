@@ -16,6 +16,7 @@ from headway.testing.conformance.store.builders import (
     ERROR,
     MICROSECOND,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -27,9 +28,8 @@ from headway.testing.conformance.store.builders import (
     settle,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("giving_back")
+case = StoreCases("release")
 
 
 @case

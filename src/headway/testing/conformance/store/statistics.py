@@ -24,6 +24,7 @@ from headway.testing.conformance.store.builders import (
     ERROR,
     OTHER_ERROR,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -32,9 +33,8 @@ from headway.testing.conformance.store.builders import (
     in_state,
     running,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("survey")
+case = StoreCases("statistics")
 
 
 @case

@@ -13,30 +13,31 @@ from headway.domain.orders import PruneRule
 from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
+from headway.testing.conformance.case import raises
 from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,
+    StoreCases,
     add,
     at,
     claim,
     claim_one,
     everything,
+    has_transactions,
     in_state,
     insert,
     new_job,
     order,
-    raises,
     read,
     running,
     snapshot,
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 from headway.testing.conformance.store.workers import worker
 
-case = Cases("transactions", requires=("transactions",))
+case = StoreCases("transactions", has_transactions)
 
 
 class Undo(Exception):

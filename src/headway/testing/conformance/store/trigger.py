@@ -10,6 +10,7 @@ from headway.domain.schedule import After
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     at,
     claim,
@@ -19,9 +20,8 @@ from headway.testing.conformance.store.builders import (
     read,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("trigger")
+case = StoreCases("trigger")
 
 
 @case

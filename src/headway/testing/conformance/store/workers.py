@@ -8,10 +8,9 @@ import msgspec
 
 from headway.domain.queries import WorkerRecord
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import MICROSECOND, T0, at
-from headway.testing.conformance.store.case import Cases
+from headway.testing.conformance.store.builders import MICROSECOND, T0, StoreCases, at
 
-case = Cases("workers")
+case = StoreCases("workers")
 
 
 def worker(**fields: Any) -> WorkerRecord:
