@@ -179,7 +179,7 @@ class Cluster:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     node.patroni.wait(20)
         for node in self.nodes:
-            self.interruption(node)
+            self.kill(node)
         if self._etcd is not None:
             self._etcd.kill()
             self._etcd.wait()

@@ -224,7 +224,7 @@ class ProviderFixture:
         self.wait_for(worker.run(drain=True))
 
     def quiet(self) -> None:
-        """Until the idle worker has heard all that was published: notifications keep their order."""
+        """Wait until the idle worker has received every notification: they keep their order."""
         self.do("start", self._marker.request())
         assert self.idle_worker.hears_a_marker(), (
             "no notification arrives, not even without a transaction"
