@@ -17,6 +17,7 @@ from tests.system.failpoints.failing import FailingPostgres, FailingSqlite
 SCENARIOS = ("plain", "staged", "atomic", "gathering")
 LEASE = 1.0
 OPTIONS: TypeOptions = {"max_attempts": None, "max_losses": 100, "retry": Fixed(0)}
+ATOMIC: TypeOptions = {**OPTIONS, "atomic": True}
 
 
 def failing_store(dsn: str) -> FailingSqlite | FailingPostgres:
@@ -50,12 +51,12 @@ class Shop:
             await self._stage(job)
             return "done"
 
-        @app.job(atomic=True, **OPTIONS)
+        @app.job(**ATOMIC)
         async def first_atomic(job: Job) -> Continuation[str]:
             await self._write(job)
             return job.continue_with(last_atomic.request(), queue=job.queue)
 
-        @app.job(entry=False, atomic=True, **OPTIONS)
+        @app.job(entry=False, **ATOMIC)
         async def last_atomic(job: Job) -> str:
             await self._write(job)
             return "done"
