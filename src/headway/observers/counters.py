@@ -42,58 +42,58 @@ BY_JOB: dict[type[Any], Counter] = {
         "sequence.failed", "sequences_failed", "Sequences that ended in a dead letter"
     ),
     events.SequenceCancelled: Counter(
-        "sequence.cancelled", "sequences_cancelled", "Sequences that somebody cancelled"
+        "sequence.cancelled", "sequences_cancelled", "Sequences that were cancelled"
     ),
     events.JobCreated: Counter("job.created", "jobs_created", "Jobs stored"),
-    events.JobBlocked: Counter("job.blocked", "jobs_blocked", "Jobs stored that wait for others"),
+    events.JobBlocked: Counter(
+        "job.blocked", "jobs_blocked", "Jobs stored that wait for sequences"
+    ),
     events.JobUnblocked: Counter(
         "job.unblocked", "jobs_unblocked", "Jobs whose blockers are complete"
     ),
     events.AttemptStarted: Counter(
-        "job.attempt.started", "attempts_started", "Executions that began"
+        "job.attempt.started", "attempts_started", "Attempts that started"
     ),
     events.AttemptCompleted: Counter(
-        "job.attempt.completed", "attempts_completed", "Executions that succeeded"
+        "job.attempt.completed", "attempts_completed", "Attempts that succeeded"
     ),
-    events.AttemptFailed: Counter(
-        "job.attempt.failed", "attempts_failed", "Executions that failed"
-    ),
+    events.AttemptFailed: Counter("job.attempt.failed", "attempts_failed", "Attempts that failed"),
     events.LeaseRenewed: Counter(
         "job.attempt.lease_renewed", "leases_renewed", "Leases that were renewed"
     ),
     events.TakenByAnotherWorker: Counter(
         "job.attempt.taken_by_another_worker",
         "attempts_taken_by_another_worker",
-        "Executions whose job another worker holds by now",
+        "Attempts whose job another worker holds now",
     ),
     events.AlreadyCompleted: Counter(
         "job.attempt.already_completed",
         "attempts_already_completed",
-        "Executions whose job somebody else completed",
+        "Attempts whose job was completed elsewhere",
     ),
-    events.JobCompleted: Counter("job.completed", "jobs_completed", "Jobs that are done"),
+    events.JobCompleted: Counter("job.completed", "jobs_completed", "Jobs that completed"),
     events.JobDeadLettered: Counter(
         "job.dead_lettered", "jobs_dead_lettered", "Jobs that failed for good"
     ),
-    events.JobReaped: Counter(
-        "job.reaped", "jobs_reaped", "Jobs whose worker let its lease expire"
-    ),
+    events.JobReaped: Counter("job.reaped", "jobs_reaped", "Jobs whose lease expired"),
     events.JobRescheduled: Counter(
-        "job.rescheduled", "jobs_rescheduled", "Jobs that are to run at another time"
+        "job.rescheduled", "jobs_rescheduled", "Jobs that were rescheduled"
     ),
-    events.JobReleased: Counter("job.released", "jobs_released", "Jobs given back unfinished"),
-    events.JobCancelled: Counter("job.cancelled", "jobs_cancelled", "Jobs that somebody cancelled"),
+    events.JobReleased: Counter(
+        "job.released", "jobs_released", "Jobs that workers gave back unfinished"
+    ),
+    events.JobCancelled: Counter("job.cancelled", "jobs_cancelled", "Jobs that were cancelled"),
     events.JobRetried: Counter(
         "job.retried", "jobs_retried", "Failed or cancelled jobs to be run again"
     ),
 }
 LEASE_EXPIRED = Counter(
-    "job.attempt.lease_expired", "attempts_lease_expired", "Executions whose lease ran out"
+    "job.attempt.lease_expired", "attempts_lease_expired", "Attempts whose lease expired"
 )
 LEASE_LOST = Counter(
     "job.attempt.lease_lost",
     "attempts_lease_lost",
-    "Executions that lost their job for another reason",
+    "Attempts that lost their job for another reason",
     ("type", "queue", "reason"),
 )
 WORKER_STARTED = Counter("worker.started", "workers_started", "Workers started", ())
@@ -115,7 +115,7 @@ LOOP_BLOCKED_TIME = Counter(
     ("type", "where"),
 )
 JOBS_PRUNED = Counter("job.pruned", "jobs_pruned", "Finished jobs that were pruned", ())
-JOBS_DELETED = Counter("job.deleted", "jobs_deleted", "Jobs that somebody deleted", ())
+JOBS_DELETED = Counter("job.deleted", "jobs_deleted", "Jobs that were deleted", ())
 
 COUNTERS = (
     *BY_JOB.values(),
@@ -189,10 +189,10 @@ class EventCounters(Forkable):
             with self._lock:
                 handle(event)
 
-    def observe_all(self, told: Sequence[Event]) -> None:
+    def observe_all(self, given: Sequence[Event]) -> None:
         find = self._handlers.get
         with self._lock:
-            for event in told:
+            for event in given:
                 handle = find(event.__class__)
                 if handle is not None:
                     handle(event)

@@ -148,7 +148,7 @@ class _Durations:
 
         self._record = {
             WAIT: histogram(f"{prefix}.job.wait.duration", "From being due to being started"),
-            RUN: histogram(f"{prefix}.job.attempt.duration", "How long an execution took"),
+            RUN: histogram(f"{prefix}.job.attempt.duration", "Duration of an attempt"),
             JOB: histogram(f"{prefix}.job.duration", "From a job's creation to its completion"),
             SEQUENCE: histogram(
                 f"{prefix}.sequence.duration", "From a sequence's creation to its completion"

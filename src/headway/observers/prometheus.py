@@ -42,7 +42,7 @@ BOUNDS = (
 _BOUND_NAMES = (*(str(bound) for bound in BOUNDS), "+Inf")
 _DURATIONS = {
     WAIT: ("wait_seconds", "Seconds between being due and being started"),
-    RUN: ("run_seconds", "Seconds that an execution took"),
+    RUN: ("run_seconds", "Seconds that an attempt took"),
     JOB: ("job_seconds", "Seconds from a job's creation to its completion"),
     SEQUENCE: ("sequence_seconds", "Seconds from a sequence's creation to its completion"),
 }
@@ -85,7 +85,7 @@ class PrometheusObserver(_UndescribedCollector):
                 durations.add_metric(labels, *distribution.cumulated())
             yield durations
         for full, says, found in (
-            ("worker_running", "Executions that run in this process", counters.processing()),
+            ("worker_running", "Attempts that run in this process", counters.processing()),
             ("worker_idle", "Free slots here that could take a job", counters.idle()),
         ):
             gauge = GaugeMetricFamily(f"{prefix}_{full}", says, labels=("type",))
