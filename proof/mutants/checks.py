@@ -20,6 +20,7 @@ from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.stores.postgres import PostgresStore
+from tests.support.faulty_store import FaultyStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,19 +37,8 @@ def stopping(dsn: str) -> str | None:
     return None
 
 
-class SlowToSettle(MemoryStore):
-    """Commits take a while, as on a disk, so that outcomes wait for the next one."""
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if operation.__name__ == "settle":
-            await asyncio.sleep(0.01)
-        return await super().run(operation, *args, **kwargs)
-
-
 async def _stop_amid_work() -> int:
-    app = Headway(SlowToSettle())
+    app = Headway(FaultyStore(before={"settle": lambda: asyncio.sleep(0.01)}))
 
     @app.job
     async def brief(number: int) -> int:
@@ -70,30 +60,8 @@ def absence(dsn: str) -> str | None:
     return f"{losses} losses were charged because the store was away" if losses else None
 
 
-class Fickle(MemoryStore):
-    """A store that can go away."""
-
-    away = False
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        self._insist()
-        return await super().run(operation, *args, **kwargs)
-
-    def run_sync(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        self._insist()
-        return super().run_sync(operation, *args, **kwargs)
-
-    def _insist(self) -> None:
-        if self.away:
-            raise StoreUnreachable("the store of this check", "it is away")
-
-
 async def _go_through_an_absence() -> int:
-    store = Fickle()
+    store = FaultyStore()
     app = Headway(store)
     begun = 0
 
@@ -200,23 +168,16 @@ def lost_claim(dsn: str) -> str | None:
     return asyncio.run(_lose_a_claim())
 
 
-class Forgetful(MemoryStore):
-    """Grants the first claim, and its answer is lost."""
-
-    lost = False
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        answer = await super().run(operation, *args, **kwargs)
-        if operation.__name__ == "claim" and not self.lost:
-            self.lost = True
-            raise StoreUnreachable(self.name, "the answer was lost")
-        return answer
-
-
 async def _lose_a_claim() -> str | None:
-    app = Headway(Forgetful())
+    lost = 0
+
+    async def lose_first_answer() -> None:
+        nonlocal lost
+        lost += 1
+        if lost == 1:
+            raise StoreUnreachable("the store of this check", "the answer was lost")
+
+    app = Headway(FaultyStore(after={"claim": lose_first_answer}))
     ran: list[int] = []
 
     @app.job

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frameworks.processes import ROOT, call, environment, free_port, running, until
+from tests.support.processes import ROOT, call, environment, free_port, running, until
 
 SHOP = ROOT / "examples" / "django_shop"
 

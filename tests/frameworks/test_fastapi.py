@@ -18,8 +18,8 @@ from starlette.routing import Route
 from headway import Headway, WorkerSettings
 from headway.errors import ConfigurationError, StoreClosed
 from headway.fastapi import Jobs, jobs_of, lifespan
-from tests.frameworks.processes import ROOT, call, free_port, running, until
 from tests.providers.connections import sqlalchemy_url
+from tests.support.processes import ROOT, call, free_port, running, until
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
+from tests.support.stores import opened
 
 
 def new_job() -> NewJob:
@@ -31,20 +32,14 @@ async def stored(store: Store) -> int:
 
 @pytest.fixture
 async def postgres(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(postgres_url)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(PostgresStore(postgres_url)) as store:
+        yield store
 
 
 @pytest.fixture
 async def sqlite(sqlite_path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(sqlite_path)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(SqliteStore(sqlite_path)) as store:
+        yield store
 
 
 class Rollback(Exception):

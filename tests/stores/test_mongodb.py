@@ -45,17 +45,15 @@ from headway.testing.conformance.store.builders import (
     successor_of,
 )
 from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
+from tests.support.stores import opened
 
 Client = AsyncMongoClient[dict[str, Any]]
 
 
 @pytest.fixture
 async def store(mongo_url: str) -> AsyncIterator[MongoStore]:
-    store = MongoStore(mongo_url)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(MongoStore(mongo_url)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from headway.ports.store import Store
+
+S = TypeVar("S", bound=Store)
+
 KINDS = ("memory", "sqlite", "postgres", "mongodb")
+
+
+@asynccontextmanager
+async def opened(store: S) -> AsyncIterator[S]:
+    """Migrated and open."""
+    await store.migrate()
+    await store.open()
+    yield store
+    await store.close()
 
 
 def store_urls(*kinds: str) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,6 +34,7 @@ from headway.worker.committer import MOST_BEHIND
 from headway.worker.settings import MAX_BATCH, WorkQueue
 from headway.worker.slots import MOST_AHEAD
 from tests.support.bench import PATIENCE, Bench
+from tests.support.faulty_store import FaultyStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -229,20 +230,9 @@ async def test_jobs_claimed_ahead_are_given_back_when_the_running_ones_turn_out_
         await bench.until(lambda: len(bench.seen(JobCompleted, type="slow")) == 50)
 
 
-class SlowToClaim(MemoryStore):
-    """So few jobs are started per second that few are claimed ahead."""
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if operation.__name__ == "claim":
-            await asyncio.sleep(0.05)
-        return await super().run(operation, *args, **kwargs)
-
-
 async def test_queues_are_asked_in_their_order_when_claims_are_slow() -> None:
     """What has been claimed and waits must not look like a stock that needs no more."""
-    store = SlowToClaim()
+    store = FaultyStore(before={"claim": lambda: asyncio.sleep(0.05)})
     bench = Bench(store)
     await store.open()
 
@@ -255,27 +245,18 @@ async def test_queues_are_asked_in_their_order_when_claims_are_slow() -> None:
     assert [event.queue for event in bench.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
 
 
-class SlowToSettle(MemoryStore):
-    """Commits take longer than the jobs of a batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.most_held = 0
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if operation.__name__ == "settle":
-            await asyncio.sleep(0.1)
-            running = [
-                each.count for each in await self.run(self.counts) if each.state == "running"
-            ]
-            self.most_held = max(self.most_held, *running, 0)
-        return await super().run(operation, *args, **kwargs)
-
-
 async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
-    store = SlowToSettle()
+    most_held = 0
+
+    async def slowly() -> None:
+        """Commits take longer than the jobs of a batch."""
+        nonlocal most_held
+        await asyncio.sleep(0.1)
+        counts = await store.run(store.counts)
+        running = [each.count for each in counts if each.state == "running"]
+        most_held = max(most_held, *running, 0)
+
+    store = FaultyStore(before={"settle": slowly})
     bench = Bench(store)
     await store.open()
 
@@ -285,7 +266,7 @@ async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
     await bench.start(*(quick.request() for _ in range(8_000)))
     await bench.drain(concurrency=100)
     assert len(bench.seen(JobCompleted)) == 8_000
-    assert store.most_held < MOST_BEHIND + MOST_AHEAD + 2 * MAX_BATCH
+    assert most_held < MOST_BEHIND + MOST_AHEAD + 2 * MAX_BATCH
 
 
 @pytest.fixture
@@ -412,10 +393,16 @@ class Unreadable(MemoryStore):
         return super().blocker_outputs(job_ids)
 
 
-async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_go_on() -> None:
+@pytest.fixture
+async def unreadable() -> AsyncIterator[Unreadable]:
     store = Unreadable()
-    bench = Bench(store)
     await store.open()
+    yield store
+    await store.close()
+
+
+def first_and_second(bench: Bench) -> tuple[Any, Any]:
+    """Job types; the second one waits for the first."""
 
     @bench.job
     async def first() -> int:
@@ -425,10 +412,18 @@ async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_g
     async def second(job: Job[int]) -> int:
         return job.blockers[0] + 1
 
+    return first, second
+
+
+async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_go_on(
+    unreadable: Unreadable,
+) -> None:
+    bench = Bench(unreadable)
+    first, second = first_and_second(bench)
     ids = await bench.start(
         *[second.request().using(blockers=(first.request(),)) for _ in range(3)]
     )
-    store.bad = {ids[1]}
+    unreadable.bad = {ids[1]}
     await bench.drain()
     jobs = [await bench.get(job_id) for job_id in ids]
     states = [job.state for job in jobs]
@@ -438,31 +433,21 @@ async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_g
         "what its blockers yielded could not be read: ValueError: invalid byte sequence"
     )
     assert bench.seen(JobDeadLettered, job_id=ids[1])
-    await store.close()
 
 
-async def test_a_store_that_cannot_read_any_blockers_keeps_nothing_else_waiting() -> None:
-    store = Unreadable()
-    bench = Bench(store)
-    await store.open()
-
-    @bench.job
-    async def first() -> int:
-        return 1
-
-    @bench.job
-    async def second(job: Job[int]) -> int:
-        return job.blockers[0] + 1
-
-    store.broken = True
+async def test_a_store_that_cannot_read_any_blockers_keeps_nothing_else_waiting(
+    unreadable: Unreadable,
+) -> None:
+    bench = Bench(unreadable)
+    first, second = first_and_second(bench)
+    unreadable.broken = True
     (waiting,) = await bench.start(second.request().using(blockers=(first.request(),)))
     async with bench.working():
         await bench.event(JobReleased, job_id=waiting)
         (other,) = await bench.start(first.request())
         await bench.event(JobCompleted, job_id=other)
-        store.broken = False
+        unreadable.broken = False
         await bench.event(JobCompleted, job_id=waiting)
     job = await bench.get(waiting)
     assert (job.attempts, job.losses) == (0, 0)
     assert len(bench.seen(WorkerTroubled)) == len(bench.seen(WorkerRecovered)) == 1
-    await store.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import pytest
@@ -25,9 +24,8 @@ from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifications import EVERYTHING, Interest
 from headway.ports.notifier import Disposer, Listener
-from headway.ports.statement import Operation
-from headway.stores.memory import MemoryStore
 from tests.support.bench import Bench
+from tests.support.faulty_store import FaultyStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -335,23 +333,16 @@ async def test_interrupted_says_why() -> None:
     )
 
 
-class Refusing(MemoryStore):
-    """Takes no outcome, for a reason that will not pass."""
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if operation.__name__ == "settle":
-            raise LookupError("no such table")
-        return await super().run(operation, *args, **kwargs)
-
-
 async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stopping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.2)
     monkeypatch.setattr("headway.worker.run.SHORTEST_WAIT", 0.1)
-    bench = Bench(Refusing())
+
+    async def refuse() -> None:
+        raise LookupError("no such table")
+
+    bench = Bench(FaultyStore(before={"settle": refuse}))
     await bench.store.open()
 
     @bench.job

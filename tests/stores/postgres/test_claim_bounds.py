@@ -14,15 +14,13 @@ from headway.domain.settlement import Release, Retry
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.claim_bounds import EVERYWHERE, LOOK_AROUND_EVERY, ClaimBounds
+from tests.support.stores import opened
 
 
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(postgres_url)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(PostgresStore(postgres_url)) as store:
+        yield store
 
 
 def new_job(**fields: object) -> NewJob:

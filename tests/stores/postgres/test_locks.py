@@ -19,16 +19,14 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete, Retry, Settlement
 from headway.jobs.ids import new_id, new_token
 from headway.stores.postgres import PostgresStore
+from tests.support.stores import opened
 from tests.system.races.between import Others, interrupted
 
 
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(postgres_url)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(PostgresStore(postgres_url)) as store:
+        yield store
 
 
 async def test_a_reaper_passes_by_a_job_that_is_being_completed(store: PostgresStore) -> None:

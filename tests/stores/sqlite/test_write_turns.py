@@ -17,17 +17,15 @@ from headway.errors import StoreError
 from headway.jobs.ids import new_id
 from headway.stores.sqlite import SqliteStore
 from headway.stores.sqlite.write_turns import WriteTurns
+from tests.support.stores import opened
 
 PATIENCE = 20.0
 
 
 @pytest.fixture
 async def store(sqlite_path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(sqlite_path, busy_for=0.3)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(SqliteStore(sqlite_path, busy_for=0.3)) as store:
+        yield store
 
 
 def job() -> NewJob:

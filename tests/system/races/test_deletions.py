@@ -23,6 +23,7 @@ from headway.errors import JobNotFound, SequencesNeeded
 from headway.jobs.ids import new_id
 from headway.ports.statement import Operation
 from headway.stores.postgres import PostgresStore
+from tests.support.stores import opened
 from tests.system.races.between import Others, interrupted
 
 Deletion = Callable[[PostgresStore, str], Operation[Any]]
@@ -81,6 +82,15 @@ class House:
         page = self.store.run_sync(self.store.find, JobFilter(), limit=500)
         return {job.id: job for job in page.jobs}
 
+    def interrupt(self, operation: Operation[Any], place: int, beside: Callable[[], None]) -> bool:
+        """Run the operation with something else before its statement number `place`; whether it
+        has that many."""
+        found = self.store.run_in_sync(self.ours, interrupted, operation, place, beside)
+        self.ours.commit()
+        self.others.end()
+        self.check()
+        return found
+
     def check(self) -> None:
         """Nobody waits, or waited, for what is not there; and sequences are whole."""
         jobs = self.jobs()
@@ -89,15 +99,16 @@ class House:
             assert jobs.keys() >= set(job.blockers), f"{job.id} is {job.state} without its blocker"
 
 
+async def at_every_place(try_at: Callable[[int], bool]) -> None:
+    await asyncio.to_thread(lambda: all(map(try_at, itertools.count())))
+
+
 @pytest.fixture
 async def house(postgres_url: str) -> AsyncIterator[House]:
-    store = PostgresStore(postgres_url)
-    await store.migrate()
-    await store.open()
-    house = House(store, postgres_url)
-    yield house
-    house.close()
-    await store.close()
+    async with opened(PostgresStore(postgres_url)) as store:
+        house = House(store, postgres_url)
+        yield house
+        house.close()
 
 
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "cancelled"])
@@ -113,16 +124,9 @@ async def test_a_job_starts_between_any_two_statements_of_a_deletion(
             with suppress(JobNotFound):
                 store.run_sync(store.insert, [waiting])
 
-        def beside() -> None:
-            house.others.act(start)
+        return house.interrupt(deletion(store, blocker), place, lambda: house.others.act(start))
 
-        found = store.run_in_sync(house.ours, interrupted, deletion(store, blocker), place, beside)
-        house.ours.commit()
-        house.others.end()
-        house.check()
-        return found
-
-    await asyncio.to_thread(lambda: all(map(try_at, itertools.count())))
+    await at_every_place(try_at)
 
 
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "cancelled"])
@@ -137,23 +141,16 @@ async def test_a_deletion_between_any_two_statements_of_a_start(
         def delete() -> None:
             store.run_sync(deletion, store, blocker)
 
-        def beside() -> None:
-            house.others.act(delete)
-
-        found = True
         try:
-            found = store.run_in_sync(
-                house.ours, interrupted, store.insert([waiting]), place, beside
-            )
+            return house.interrupt(store.insert([waiting]), place, lambda: house.others.act(delete))
         except JobNotFound:
             assert blocker not in house.jobs()
             house.ours.rollback()
-        house.ours.commit()
-        house.others.end()
-        house.check()
-        return found
+            house.others.end()
+            house.check()
+            return True
 
-    await asyncio.to_thread(lambda: all(map(try_at, itertools.count())))
+    await at_every_place(try_at)
 
 
 @pytest.mark.parametrize("deletion", DELETIONS)
@@ -171,12 +168,9 @@ async def test_a_tree_grows_between_any_two_statements_of_its_deletion(
             store.run_sync(store.insert, [child])
             store.run_sync(store.insert, [waiting])
 
-        found = store.run_in_sync(house.ours, interrupted, deletion(store, root), place, grow)
-        house.ours.commit()
-        house.check()
-        return found
+        return house.interrupt(deletion(store, root), place, grow)
 
-    await asyncio.to_thread(lambda: all(map(try_at, itertools.count())))
+    await at_every_place(try_at)
 
 
 @pytest.mark.parametrize("deletion", DELETIONS)
@@ -197,13 +191,9 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
         def beside() -> None:
             house.others.act(lambda: store.run_sync(go_on))
 
-        found = store.run_in_sync(house.ours, interrupted, deletion(store, first), place, beside)
-        house.ours.commit()
-        house.others.end()
-        house.check()
-        return found
+        return house.interrupt(deletion(store, first), place, beside)
 
-    await asyncio.to_thread(lambda: all(map(try_at, itertools.count())))
+    await at_every_place(try_at)
 
 
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "cancelled"])

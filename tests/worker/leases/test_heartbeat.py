@@ -20,13 +20,12 @@ from headway.domain.events import (
 )
 from headway.domain.job import JobState
 from headway.domain.orders import ClaimOrder, QueueShare
-from headway.errors import JobInterrupted, StoreUnreachable
+from headway.errors import JobInterrupted
 from headway.jobs.job import Job
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifications import OwnershipLost
-from headway.ports.statement import Operation
-from headway.stores.memory import MemoryStore
 from tests.support.bench import PATIENCE, Bench
+from tests.support.faulty_store import FaultyStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -193,30 +192,8 @@ async def test_a_late_notification_does_not_harm_a_job_that_is_ours(bench: Bench
         await bench.event(JobCompleted)
 
 
-class Away(MemoryStore):
-    """A store that can go away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.away = False
-
-    async def run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if self.away:
-            raise StoreUnreachable("the test's store", "it is away")
-        return await super().run(operation, *args, **kwargs)
-
-    def run_sync(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        if self.away:
-            raise StoreUnreachable("the test's store", "it is away")
-        return super().run_sync(operation, *args, **kwargs)
-
-
 async def test_a_handler_is_interrupted_when_its_lease_may_have_run_out() -> None:
-    store = Away()
+    store = FaultyStore()
     bench = Bench(store)
     await store.open()
     reasons: list[str | None] = []
@@ -248,7 +225,7 @@ async def test_a_handler_is_interrupted_when_its_lease_may_have_run_out() -> Non
 
 
 async def test_a_store_that_is_away_is_reported_once_and_waited_for() -> None:
-    store = Away()
+    store = FaultyStore()
     bench = Bench(store)
     await store.open()
 

@@ -1,16 +1,18 @@
-"""An app for the tests of the command; its database is named by the environment."""
+"""The app that worker processes run in tests; the environment names its database."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import time
 
-from headway import Headway, Job, Unrecoverable
+from headway import Fixed, Headway, Job, Unrecoverable
 
-app = Headway(os.environ["CLI_DSN"])
+app = Headway(os.environ["SHOP_DSN"])
+log = logging.getLogger("shop")
 
 
 @app.job
@@ -20,6 +22,7 @@ async def add(a: int, b: int) -> int:
 
 @app.job
 async def stay(job: Job, seconds: float) -> str:
+    """Says which execution it was, so that a stale one would show in the row."""
     await asyncio.sleep(seconds)
     return f"{os.getpid()}:{job.lease.version}"
 
@@ -53,3 +56,29 @@ async def ignore(seconds: float) -> None:
 @app.job
 async def fail(why: str) -> None:
     raise Unrecoverable(why)
+
+
+@app.job(queue="money")
+async def charge(cents: int, card: str) -> str:
+    log.info("charging")
+    return f"receipt for {card}"
+
+
+@app.job(max_attempts=2, retry=Fixed(0))
+async def refuse(card: str) -> None:
+    raise ValueError("refused")
+
+
+@app.job
+def thread() -> None:
+    log.info("in a thread")
+
+
+@app.job(isolate=True)
+def process() -> None:
+    log.info("in a process")
+
+
+@app.job
+async def block_loop(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251 - the mistake that is looked for
