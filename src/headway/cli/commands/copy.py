@@ -19,7 +19,7 @@ from headway.cli.output import counted_as, json_option, print_json, say, tell, w
 from headway.cli.target import Named
 from headway.cli.worker_process import run_loop
 from headway.ports.transfer import MovingStore
-from headway.runtime.backoff import in_short, is_transient
+from headway.runtime.store_errors import in_short, is_transient
 
 PAUSE = 0.5
 """Seconds between passes that found nothing to move."""
