@@ -21,12 +21,12 @@ from headway.stores.memory.insert import MemoryInsert
 from headway.stores.memory.table import JobTable
 from headway.stores.postgres.claim_bounds import ClaimBounds
 from headway.stores.postgres.insert import PostgresInsert
-from headway.worker import committer, runner, slots
+from headway.worker import committer, slots
 from headway.worker.committer import Committer
 from headway.worker.fetcher import Fetcher
 from headway.worker.leases import heartbeat
-from headway.worker.leases.outage import Absence
-from headway.worker.transactions import Committed, Staging
+from headway.worker.leases.outage import Outage
+from headway.worker.transactions import AttemptTransactions, CompletedTransaction
 from proof.simulation import world
 
 
@@ -90,15 +90,15 @@ def start_taken_for_granted() -> None:
 def settlement_taken_for_granted() -> None:
     """The handler's transaction counts as committed although its commit failed: the worker
     announces an end that has not come."""
-    commit = runner.Staging.commit
+    commit = AttemptTransactions.commit
 
     async def careless(self: Any, complete: Any, inserts: Any) -> Any:
         try:
             return await commit(self, complete, inserts)
         except StoreUnreachable:
-            return Committed(Settled([Verdict.APPLIED], []), inserts, (), {})
+            return CompletedTransaction(Settled([Verdict.APPLIED], []), inserts, (), {})
 
-    runner.Staging.commit = careless
+    AttemptTransactions.commit = careless
 
 
 def notification_before_the_commit() -> None:
@@ -112,9 +112,9 @@ def notification_before_the_settlement() -> None:
     settle = Committer._settle
 
     async def early(self: Any, batch: Any) -> Any:
-        for execution in batch:
-            if isinstance(execution.settlement, Complete):
-                self._announcer.ended(execution.claimed.sequence_id)
+        for attempt in batch:
+            if isinstance(attempt.settlement, Complete):
+                self._announcer.ended(attempt.claimed.sequence_id)
         self._announcer.send()
         return await settle(self, batch)
 
@@ -249,7 +249,7 @@ def trouble_is_the_jobs_fault() -> None:
 
 def store_trouble_charged() -> None:
     """A job whose transaction the store does not give or does not commit has failed."""
-    Staging.is_stores_error = lambda self, error: False
+    AttemptTransactions.is_stores_error = lambda self, error: False
 
 
 def keys_unlocked() -> None:
@@ -260,16 +260,16 @@ def keys_unlocked() -> None:
 
 
 def expired_leases_never_excused() -> None:
-    Absence.excuse = lambda self, execution: None
+    Outage.excuse = lambda self, attempt: None
 
 
 def reapers_that_do_not_wait() -> None:
-    type.__setattr__(Absence, "recent", property(lambda self: False))
+    type.__setattr__(Outage, "recent", property(lambda self: False))
 
 
 def suspects_at_any_time() -> None:
     never = property(lambda self: False, lambda self, _: None)
-    type.__setattr__(slots.Lanes, "only_healthy", never)
+    type.__setattr__(slots.Slots, "only_healthy", never)
 
 
 SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {

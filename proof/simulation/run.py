@@ -16,7 +16,7 @@ import msgspec
 from headway.after_commit.observers import Observers
 from headway.client.client import Client
 from headway.domain.job import TERMINAL, JobState
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 from headway.worker.settings import WorkerSettings
 from headway.worker.worker import Worker
 from proof.simulation import actors, jobs
@@ -25,7 +25,7 @@ from proof.simulation.loop import Deadlock, Livelock, SimulatedProcess, VirtualL
 from proof.simulation.memory import WatchedRow
 from proof.simulation.scenario import Fault, Scenario
 from proof.simulation.store import SimulatedNotifier, SimulatedStore
-from proof.simulation.world import SimulatedClock, TaskPulse, World
+from proof.simulation.world import HeartbeatTask, SimulatedClock, World
 
 PATIENCE = 400.0
 """Virtual seconds that everything may take to end once the faults have stopped."""
@@ -160,7 +160,7 @@ class _Run:
             settings,
             notifier=SimulatedNotifier(world, process),
             clock=SimulatedClock(world.loop),
-            pulse=TaskPulse,
+            heartbeat_runner=HeartbeatTask,
         )
         process.spawn(worker.run())
         return process, worker
@@ -287,7 +287,7 @@ def _on_virtual_time(world: World) -> Generator[None]:
             replace(module, "datetime", VirtualDatetime)
         if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:
             replace(module, "JobRow", WatchedRow)
-    replace(Execution, "__hash__", lambda self: hash((self.claimed.id, self.claimed.lease.token)))
+    replace(Attempt, "__hash__", lambda self: hash((self.claimed.id, self.claimed.lease.token)))
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         yield

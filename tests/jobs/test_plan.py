@@ -17,9 +17,9 @@ from headway.jobs.ids import new_id
 from headway.jobs.plan import plan_start, plan_successor, with_stored_blockers
 from headway.ports.attempt import current_attempt
 from headway.ports.store import Inserted
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 from headway.worker.settings import WorkQueue
-from headway.worker.slots import Lane
+from headway.worker.slots import QueueSlots
 
 app = Headway("memory://")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
@@ -121,8 +121,8 @@ def test_ids_are_normalised():
 
 
 def test_what_a_handler_starts_inherits_origin_and_root():
-    lane = Lane(WorkQueue("default"), 1)
-    token = current_attempt.set(Execution(PARENT, None, lane, 0.0, 0.0, "worker"))
+    queue = QueueSlots(WorkQueue("default"), 1)
+    token = current_attempt.set(Attempt(PARENT, None, queue, 0.0, 0.0, "worker"))
     try:
         plan = plan_start([ship.request().using(blockers=(charge.request(1),))])
     finally:

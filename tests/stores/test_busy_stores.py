@@ -53,16 +53,16 @@ class Brief(SqliteStore):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.runtime.backoff.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.worker.backoff.LONGEST_PAUSE", 0.05)
 
 
-async def work_through(store: Store, trouble: Callable[[], Any], end: Callable[[], Any]) -> None:
+async def work_through(store: Store, failures: Callable[[], Any], end: Callable[[], Any]) -> None:
     """A job succeeds, its outcome cannot be stored, and then it can."""
     bench = Bench(store)
 
     @bench.job
     async def large() -> str:
-        trouble()
+        failures()
         return LARGE
 
     (job_id,) = await bench.start(large.request())
@@ -122,16 +122,16 @@ async def test_a_troubled_server_fails_no_job_on_postgres(postgres_url: str, cod
         with psycopg.connect(postgres_url, autocommit=True) as other:
             other.execute(
                 f"""
-                create function trouble() returns trigger language plpgsql as
-                $$ begin raise exception 'trouble' using errcode = '{code}'; end $$;
-                create trigger trouble before update on headway.job
-                for each row when (new.state = 'completed') execute function trouble()
+                create function failures() returns trigger language plpgsql as
+                $$ begin raise exception 'failures' using errcode = '{code}'; end $$;
+                create trigger failures before update on headway.job
+                for each row when (new.state = 'completed') execute function failures()
                 """.encode()
             )
             await work_through(
                 store,
                 lambda: None,
-                lambda: other.execute("drop trigger trouble on headway.job") and None,
+                lambda: other.execute("drop trigger failures on headway.job") and None,
             )
     finally:
         await store.close()

@@ -12,7 +12,7 @@ from headway.domain.job import JobState
 from headway.jobs.job import Job
 from headway.ports.attempt import current_attempt
 from headway.worker import attempt
-from headway.worker.attempt import TIMEOUT, Execution
+from headway.worker.attempt import TIMEOUT, Attempt
 from tests.support.bench import Bench
 
 
@@ -27,7 +27,7 @@ def interrupted_when_done(*, later: bool = False) -> asyncio.Future[None]:
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     attempt = current_attempt.get()
-    assert isinstance(attempt, Execution)
+    assert isinstance(attempt, Attempt)
 
     def end() -> None:
         future.set_result(None)

@@ -20,7 +20,7 @@ from headway.ports.notifications import JobsScheduled, Notification, OwnershipLo
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
-from headway.worker.leases.outage import Absence
+from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
 from headway.worker.maintenance import Maintenance
 from headway.worker.settings import Retention, WorkerSettings
@@ -50,8 +50,8 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
     clock, notifier, heard = ManualClock(), LocalNotifier(), list[Notification]()
     await notifier.subscribe(heard.append)
     announcer = Announcer(bench.store, notifier, lambda _notifications, _seconds: None)
-    absence = Absence(clock, 30.0, set())
-    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, absence, 1.0)
+    outage = Outage(clock, 30.0, set())
+    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, outage, 1.0)
     living = await add(bench, clock)
     await claim(bench, clock)
     clock.advance(29.999999)
@@ -79,9 +79,9 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
 async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
     clock = ManualClock()
     announcer = Announcer(bench.store, None, lambda _notifications, _seconds: None)
-    absence = Absence(clock, 30.0, set())
+    outage = Outage(clock, 30.0, set())
     reapers = [
-        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, absence, 1.0)
+        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, outage, 1.0)
         for n in range(8)
     ]
     for _ in range(10):

@@ -48,9 +48,9 @@ def test_names_are_checked() -> None:
 
 
 def test_queues_may_be_given_in_several_ways() -> None:
-    assert WorkerSettings().lanes() == (WorkQueue("default"),)
-    assert WorkerSettings(queues=["a", "b"]).lanes() == (WorkQueue("a"), WorkQueue("b"))
-    limited = WorkerSettings(queues={"a": 3, "b": None}).lanes()
+    assert WorkerSettings().work_queues() == (WorkQueue("default"),)
+    assert WorkerSettings(queues=["a", "b"]).work_queues() == (WorkQueue("a"), WorkQueue("b"))
+    limited = WorkerSettings(queues={"a": 3, "b": None}).work_queues()
     assert limited == (WorkQueue("a", 3), WorkQueue("b"))
 
 

@@ -11,24 +11,26 @@ from functools import partial
 from typing import Any
 
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import creation
 from headway.domain.events import (
     Event,
+    JobBlocked,
     JobCancelled,
     JobCompleted,
+    JobCreated,
     JobRescheduled,
     JobRetried,
     JobUnblocked,
     NotifierFailed,
     SequenceCancelled,
     SequenceCompleted,
+    SequenceCreated,
 )
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.settlement import Freed
 from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Notifier
 from headway.ports.store import Inserted, Store
-from headway.runtime.backoff import in_short
+from headway.runtime.store_errors import in_short
 
 _log = logging.getLogger("headway")
 
@@ -113,6 +115,23 @@ class Consequences:
             )
         self.others += later.others
         self.events += later.events
+
+
+def creation(
+    jobs: Iterable[NewJob], stored: Iterable[Inserted]
+) -> list[SequenceCreated | JobCreated | JobBlocked]:
+    """What is told of jobs that were stored; nothing of those that were there before."""
+    events: list[SequenceCreated | JobCreated | JobBlocked] = []
+    for job, answer in zip(jobs, stored, strict=True):
+        if answer.deduplicated or answer.id != job.id:
+            continue
+        sequence_id = job.sequence_id or job.id
+        if job.sequence_id is None:
+            events.append(SequenceCreated(sequence_id, job.type, job.queue))
+        events.append(JobCreated(job.id, job.type, job.queue, sequence_id))
+        if answer.blocked:
+            events.append(JobBlocked(job.id, job.type, job.queue, sequence_id, len(job.blockers)))
+    return events
 
 
 def _facts(job: JobRecord) -> tuple[str, str, str, str]:

@@ -51,7 +51,7 @@ from headway.ports.codec import Codec
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.runtime.backoff import in_short
+from headway.runtime.store_errors import in_short
 
 P = ParamSpec("P")
 T = TypeVar("T")

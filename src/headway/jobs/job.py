@@ -5,14 +5,38 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Generic, NoReturn, TypeGuard, Unpack
+from typing import Any, Generic, NoReturn, Protocol, TypeGuard, Unpack
 
 from headway.domain.lease import Lease
 from headway.domain.request import Bs, Continuation, ContinuationRequest, R, RequestOptions
 from headway.domain.schedule import After, At
 from headway.errors import InvalidRequest, JobInterrupted
-from headway.worker.attempt import Execution
-from headway.worker.transactions import Desk, Staging
+from headway.ports.attempt import RunningAttempt
+
+
+class InterruptibleAttempt(RunningAttempt, Protocol):
+    """The attempt that runs a Job's handler."""
+
+    @property
+    def interruption(self) -> str | None: ...
+
+    progress: tuple[float, str] | None
+
+
+class JobTransactions(Protocol):
+    """The transactions of one attempt."""
+
+    @property
+    def open(self) -> bool: ...
+
+    @property
+    def tx(self) -> Any: ...
+
+    def prepare(self) -> AbstractAsyncContextManager[Any]: ...
+
+    def complete(self) -> Awaitable[Any]: ...
+
+    def renew(self) -> Awaitable[None]: ...
 
 
 class RescheduleAsked(BaseException):
@@ -27,94 +51,94 @@ class RescheduleAsked(BaseException):
 class Job(Generic[*Bs]):
     """A running job, as its handler sees it. `Bs` are the types of its blockers' results."""
 
-    __slots__ = ("_blockers", "_continued", "_desk", "_execution")
+    __slots__ = ("_attempt", "_blockers", "_continued", "_open_transactions")
 
     def __init__(
         self,
-        execution: Execution,
+        attempt: InterruptibleAttempt,
         blockers: tuple[*Bs],
-        desk: Desk | None,
+        transactions: Callable[[Any], JobTransactions] | None,
     ) -> None:
-        self._execution = execution
+        self._attempt = attempt
         self._blockers = blockers
-        self._desk = desk
+        self._open_transactions = transactions
         self._continued: Continuation[Any] | None = None
 
     @property
     def id(self) -> str:
-        return self._execution.claimed.id
+        return self._attempt.claimed.id
 
     @property
     def type(self) -> str:
-        return self._execution.claimed.type
+        return self._attempt.claimed.type
 
     @property
     def queue(self) -> str:
-        return self._execution.claimed.queue
+        return self._attempt.claimed.queue
 
     @property
     def priority(self) -> int:
-        return self._execution.claimed.priority
+        return self._attempt.claimed.priority
 
     @property
     def attempt(self) -> int:
         """Number of this execution, 1 for the first. Lost executions do not count."""
-        return self._execution.claimed.attempts + 1
+        return self._attempt.claimed.attempts + 1
 
     @property
     def attempts(self) -> int:
         """Failures recorded so far."""
-        return self._execution.claimed.attempts
+        return self._attempt.claimed.attempts
 
     @property
     def losses(self) -> int:
         """Leases of this job that expired in a row, since an execution last ended regularly."""
-        return self._execution.claimed.losses
+        return self._attempt.claimed.losses
 
     @property
     def lease(self) -> Lease:
         """The lease as it was claimed. `lease.version` rises with every claim of the job: send it
         with writes to other systems, so that they can refuse a write with an older version."""
-        return self._execution.claimed.lease
+        return self._attempt.claimed.lease
 
     @property
     def sequence_id(self) -> str:
-        return self._execution.claimed.sequence_id
+        return self._attempt.claimed.sequence_id
 
     @property
     def sequence_type(self) -> str:
-        return self._execution.claimed.sequence_type
+        return self._attempt.claimed.sequence_type
 
     @property
     def root_id(self) -> str:
-        return self._execution.claimed.root_id
+        return self._attempt.claimed.root_id
 
     @property
     def origin_id(self) -> str | None:
         """The job whose handler started or continued this job's sequence; None: no handler did."""
-        return self._execution.claimed.origin_id
+        return self._attempt.claimed.origin_id
 
     @property
     def position(self) -> int:
         """The place in the sequence, 0 for its first job."""
-        return self._execution.claimed.position
+        return self._attempt.claimed.position
 
     @property
     def created_at(self) -> datetime:
-        return self._execution.claimed.created_at
+        return self._attempt.claimed.created_at
 
     @property
     def run_at(self) -> datetime:
-        return self._execution.claimed.run_at
+        return self._attempt.claimed.run_at
 
     @property
     def timeout(self) -> float | None:
-        return self._execution.claimed.timeout
+        return self._attempt.claimed.timeout
 
     @property
     def trace(self) -> str | None:
         """The trace context of the process that started the job."""
-        return self._execution.claimed.trace
+        return self._attempt.claimed.trace
 
     @property
     def blockers(self) -> tuple[*Bs]:
@@ -127,12 +151,12 @@ class Job(Generic[*Bs]):
         taken_by_another_worker, cancelled, not_found or error. An `async` handler is cancelled at
         the same time; a handler in a thread must read this, or call `check()`, from time to time.
         """
-        return self._execution.interruption
+        return self._attempt.interruption
 
     def check(self) -> None:
         """Raise JobInterrupted if the handler must stop."""
-        if self._execution.interruption is not None:
-            raise JobInterrupted(self.id, self._execution.interruption)
+        if self._attempt.interruption is not None:
+            raise JobInterrupted(self.id, self._attempt.interruption)
 
     def prepare(self) -> AbstractAsyncContextManager[Any]:
         """A short transaction for reads before the work begins: `async with job.prepare() as tx`.
@@ -151,13 +175,13 @@ class Job(Generic[*Bs]):
     @property
     def tx(self) -> Any:
         """The transaction that completes the job: of an atomic handler, or after `complete`."""
-        staging = self._transactions("job.tx")
-        if not staging.open:
+        transactions = self._transactions("job.tx")
+        if not transactions.open:
             raise InvalidRequest(
                 "there is no transaction yet: call `await job.complete()` first, "
                 "or declare the job with atomic=True"
             )
-        return staging.tx
+        return transactions.tx
 
     def continue_with(
         self, request: ContinuationRequest[R], **options: Unpack[RequestOptions]
@@ -197,16 +221,14 @@ class Job(Generic[*Bs]):
         second, so call it as often as you like."""
         if not 0 <= fraction <= 1:
             raise InvalidRequest(f"progress is a fraction between 0 and 1, not {fraction!r}")
-        self._execution.progress = (float(fraction), str(message))
+        self._attempt.progress = (float(fraction), str(message))
 
-    def _transactions(self, what: str) -> Staging:
-        if self._desk is None:
+    def _transactions(self, what: str) -> JobTransactions:
+        if self._open_transactions is None:
             raise InvalidRequest(
                 f"{what} is only available in `async def` handlers without isolate=True"
             )
-        if self._execution.staging is None:
-            self._execution.staging = Staging(self._execution, self._desk)
-        return self._execution.staging
+        return self._open_transactions(self._attempt)
 
     def __repr__(self) -> str:
         return f"<Job {self.type} {self.id} attempt {self.attempt}>"

@@ -23,7 +23,7 @@ from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
 from headway.testing.crashing_store import MortalStore, Point
 from headway.testing.inline_notifier import InlineNotifier
-from headway.worker.leases.outage import Absence
+from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
 from headway.worker.middleware import CallNext
 from headway.worker.settings import WorkerSettings
@@ -185,8 +185,8 @@ class Rig:
         app, point = self.app, self._point
         self._point = None
         announcer = Announcer(app.store, None, _ignore)
-        absence = Absence(self.clock, WorkerSettings().lease_for, set())
-        reaper = Reaper("rig", app.store, self.clock, Observers(), announcer, absence, 1.0)
+        outage = Outage(self.clock, WorkerSettings().lease_for, set())
+        reaper = Reaper("rig", app.store, self.clock, Observers(), announcer, outage, 1.0)
         while await reaper.reap():
             pass
         if not app.handlers():

@@ -135,30 +135,30 @@ class WorkerSettings:
                 f"heartbeat_every must be between 0 and the lease's {self.lease_for:g} seconds, "
                 f"not {self.heartbeat_every}"
             )
-        self.lanes()
+        self.work_queues()
 
-    def lanes(self) -> tuple[WorkQueue, ...]:
+    def work_queues(self) -> tuple[WorkQueue, ...]:
         """The queues in one form. Raises InvalidOption if they do not go together."""
         if isinstance(self.queues, str):
             raise InvalidOption(f"queues is a list of names: write [{self.queues!r}]")
         if self.queues is None:
             return (WorkQueue(DEFAULT_QUEUE),)
         if isinstance(self.queues, Mapping):
-            lanes = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
+            queues = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
         else:
-            lanes = tuple(
+            queues = tuple(
                 queue if isinstance(queue, WorkQueue) else WorkQueue(queue) for queue in self.queues
             )
-        if not lanes:
+        if not queues:
             raise InvalidOption("a worker needs at least one queue")
-        names = [lane.name for lane in lanes]
+        names = [queue.name for queue in queues]
         for name in names:
             if names.count(name) > 1:
                 raise InvalidOption(f"queue {name!r} is named twice")
-        weighted = [lane for lane in lanes if lane.weight is not None]
-        if weighted and len(weighted) != len(lanes):
+        weighted = [queue for queue in queues if queue.weight is not None]
+        if weighted and len(weighted) != len(queues):
             raise InvalidOption("give every queue a weight, or none of them")
-        return lanes
+        return queues
 
     def heartbeat_interval(self) -> float:
         return self.lease_for / 3 if self.heartbeat_every is None else self.heartbeat_every

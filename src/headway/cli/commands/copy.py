@@ -18,7 +18,7 @@ from headway.cli.output import json_option, print_json, say, tell, watched
 from headway.cli.target import Target
 from headway.domain.text import plural
 from headway.ports.transfer import Transfer
-from headway.runtime.backoff import in_short, is_transient
+from headway.runtime.store_errors import in_short, is_transient
 
 PAUSE = 0.5
 """Seconds between passes that found nothing to move."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from headway.after_commit.effects import creation
 from headway.after_commit.observers import Observers
 from headway.domain.events import (
     AttemptCompleted,
@@ -20,7 +21,6 @@ from headway.domain.events import (
     JobUnblocked,
     LeaseRenewed,
     SequenceCompleted,
-    SequenceCreated,
     SequenceFailed,
     lease_lost,
 )
@@ -39,7 +39,7 @@ from headway.domain.settlement import (
 from headway.errors import Failure
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 
 Known = Mapping[str, JobRecord]
 """Jobs by id, as they were when an outcome was committed, as far as they were asked for."""
@@ -56,20 +56,20 @@ class Reporter:
         self._monotonic = clock.monotonic
         self._lease_for = lease_for
 
-    def started(self, execution: Execution, began: float) -> None:
+    def started(self, attempt: Attempt, began: float) -> None:
         """In the handler's own context. Asked only while somebody wants to hear of every job."""
-        claimed = execution.claimed
+        claimed = attempt.claimed
         observers = self._observers
         tracer = observers.tracer
         if tracer is not None:
             try:
-                trace = tracer.attempt(claimed, self._worker, execution.blocker_traces)
+                trace = tracer.attempt(claimed, self._worker, attempt.blocker_traces)
                 if trace is not None:
-                    execution.trace = trace
-                    execution.trace_id = trace.trace_id
+                    attempt.trace = trace
+                    attempt.trace_id = trace.trace_id
             except Exception:
                 observers.failed(tracer)
-        waited = self._since(execution, claimed.run_at, began)
+        waited = self._since(attempt, claimed.run_at, began)
         observers.observe(
             AttemptStarted(
                 claimed.id,
@@ -79,15 +79,15 @@ class Reporter:
                 self._worker,
                 claimed.lease.version,
                 claimed.attempts + 1,
-                execution.trace_id,
+                attempt.trace_id,
                 waited if waited > 0.0 else 0.0,
             )
         )
 
-    def renewed(self, execution: Execution) -> None:
+    def renewed(self, attempt: Attempt) -> None:
         """From any thread."""
         if self._observers.active:
-            claimed = execution.claimed
+            claimed = attempt.claimed
             self._observers.observe(
                 LeaseRenewed(
                     claimed.id,
@@ -99,9 +99,9 @@ class Reporter:
                 )
             )
 
-    def lost(self, execution: Execution, reason: str) -> None:
-        self._end_trace(execution, reason)
-        claimed = execution.claimed
+    def lost(self, attempt: Attempt, reason: str) -> None:
+        self._end_trace(attempt, reason)
+        claimed = attempt.claimed
         self._observers.observe(
             lease_lost(
                 claimed.id,
@@ -119,7 +119,7 @@ class Reporter:
         if self._observers.active:
             self._observers.observe_all(creation(jobs, stored))
 
-    def settled(self, executions: Sequence[Execution], known: Known) -> None:
+    def settled(self, attempts: Sequence[Attempt], known: Known) -> None:
         """Outcomes were committed."""
         observers = self._observers
         if not observers.present:
@@ -127,11 +127,11 @@ class Reporter:
         told: list[Event] = []
         every_job = observers.active
         now = self._monotonic()
-        for execution in executions:
-            if execution.settlement.__class__ is not Complete:
-                self._settled(execution, known, now, told)
+        for attempt in attempts:
+            if attempt.settlement.__class__ is not Complete:
+                self._settled(attempt, known, now, told)
             elif every_job:
-                self._completed(execution, known, now, told)
+                self._completed(attempt, known, now, told)
         if told:
             observers.observe_all(told)
 
@@ -152,13 +152,13 @@ class Reporter:
             case _:
                 return []
 
-    def _completed(self, execution: Execution, known: Known, now: float, told: list[Event]) -> None:
-        if execution.trace is not None:
-            self._end_trace(execution, "completed")
-        claimed = execution.claimed
+    def _completed(self, attempt: Attempt, known: Known, now: float, told: list[Event]) -> None:
+        if attempt.trace is not None:
+            self._end_trace(attempt, "completed")
+        claimed = attempt.claimed
         id, type, queue = claimed.id, claimed.type, claimed.queue
         sequence_id, version = claimed.sequence_id, claimed.lease.version
-        took = self._since(execution, claimed.created_at, now)
+        took = self._since(attempt, claimed.created_at, now)
         told.append(
             AttemptCompleted(
                 id,
@@ -168,45 +168,45 @@ class Reporter:
                 self._worker,
                 version,
                 claimed.attempts + 1,
-                execution.trace_id,
-                execution.seconds,
+                attempt.trace_id,
+                attempt.seconds,
             )
         )
         told.append(JobCompleted(id, type, queue, sequence_id, self._worker, version, took))
-        settlement = execution.settlement
+        settlement = attempt.settlement
         if isinstance(settlement, Complete) and settlement.successor is not None:
             self._continued(settlement.successor, known, told)
             return
         if claimed.position:
-            told.append(self._ended(SequenceCompleted, execution, known, now))
+            told.append(self._ended(SequenceCompleted, attempt, known, now))
         else:
             told.append(SequenceCompleted(sequence_id, claimed.sequence_type, queue, took))
 
-    def _settled(self, execution: Execution, known: Known, now: float, told: list[Event]) -> None:
-        claimed = execution.claimed
+    def _settled(self, attempt: Attempt, known: Known, now: float, told: list[Event]) -> None:
+        claimed = attempt.claimed
         facts = (claimed.id, claimed.type, claimed.queue, claimed.sequence_id)
-        settlement = execution.settlement
+        settlement = attempt.settlement
         match settlement:
             case Retry():
-                told.append(self._failed(execution, "failed", settlement.delay))
+                told.append(self._failed(attempt, "failed", settlement.delay))
             case Fail():
-                told.append(self._failed(execution, "dead_lettered", None))
-                failure = execution.failure or decode_failure(settlement.error)
+                told.append(self._failed(attempt, "dead_lettered", None))
+                failure = attempt.failure or decode_failure(settlement.error)
                 told.append(JobDeadLettered(*facts, failure))
-                told.append(self._ended(SequenceFailed, execution, known, now))
+                told.append(self._ended(SequenceFailed, attempt, known, now))
             case Reschedule():
-                self._end_trace(execution, "rescheduled")
+                self._end_trace(attempt, "rescheduled")
                 told.append(JobRescheduled(*facts, self._worker))
             case Release():
-                self._end_trace(execution, "released")
+                self._end_trace(attempt, "released")
                 told.append(JobReleased(*facts, self._worker))
             case Complete() | Lose() | None:
                 pass
 
-    def _failed(self, execution: Execution, outcome: str, retry_in: float | None) -> AttemptFailed:
-        failure = execution.failure or Failure("Error", "")
-        self._end_trace(execution, outcome, failure)
-        claimed = execution.claimed
+    def _failed(self, attempt: Attempt, outcome: str, retry_in: float | None) -> AttemptFailed:
+        failure = attempt.failure or Failure("Error", "")
+        self._end_trace(attempt, outcome, failure)
+        claimed = attempt.claimed
         return AttemptFailed(
             claimed.id,
             claimed.type,
@@ -215,8 +215,8 @@ class Reporter:
             self._worker,
             claimed.lease.version,
             claimed.attempts + 1,
-            execution.trace_id,
-            execution.seconds,
+            attempt.trace_id,
+            attempt.seconds,
             failure,
             retry_in,
         )
@@ -232,53 +232,28 @@ class Reporter:
     def _ended(
         self,
         kind: type[SequenceCompleted | SequenceFailed],
-        execution: Execution,
+        attempt: Attempt,
         known: Known,
         now: float,
     ) -> SequenceCompleted | SequenceFailed:
-        claimed = execution.claimed
+        claimed = attempt.claimed
         seconds: float | None = None
         if not claimed.position:
-            seconds = self._since(execution, claimed.created_at, now)
+            seconds = self._since(attempt, claimed.created_at, now)
         elif (first := known.get(claimed.sequence_id)) is not None:
-            seconds = self._since(execution, first.created_at, now)
+            seconds = self._since(attempt, first.created_at, now)
         return kind(claimed.sequence_id, claimed.sequence_type, claimed.queue, seconds)
 
-    def _end_trace(
-        self, execution: Execution, outcome: str, failure: Failure | None = None
-    ) -> None:
-        trace = execution.trace
+    def _end_trace(self, attempt: Attempt, outcome: str, failure: Failure | None = None) -> None:
+        trace = attempt.trace
         if trace is not None:
-            execution.trace = None
+            attempt.trace = None
             try:
-                trace.end(outcome, execution.seconds, failure)
+                trace.end(outcome, attempt.seconds, failure)
             except Exception:
                 self._observers.failed(trace)
 
-    def _since(self, execution: Execution, moment: datetime, now: float) -> float:
+    def _since(self, attempt: Attempt, moment: datetime, now: float) -> float:
         """Seconds from a moment of the store's clock to one of ours: they met at the claim."""
-        until = execution.claimed.lease.until
-        return (until - moment).total_seconds() - self._lease_for + now - execution.claimed_at
-
-
-def creation(
-    jobs: Iterable[NewJob], stored: Iterable[Inserted]
-) -> list[SequenceCreated | JobCreated | JobBlocked]:
-    """What is told of jobs that were stored; nothing of those that were there before."""
-    events: list[SequenceCreated | JobCreated | JobBlocked] = []
-    for job, answer in zip(jobs, stored, strict=True):
-        if answer.deduplicated or answer.id != job.id:
-            continue
-        sequence_id = job.sequence_id or job.id
-        if job.sequence_id is None:
-            events.append(SequenceCreated(sequence_id, job.type, job.queue))
-        events.append(JobCreated(job.id, job.type, job.queue, sequence_id))
-        if answer.blocked:
-            events.append(JobBlocked(job.id, job.type, job.queue, sequence_id, len(job.blockers)))
-    return events
-
-
-def onward(execution: Execution) -> str | None:
-    """What a job carries that comes of this attempt."""
-    trace = execution.trace
-    return execution.claimed.trace if trace is None else trace.onward or execution.claimed.trace
+        until = attempt.claimed.lease.until
+        return (until - moment).total_seconds() - self._lease_for + now - attempt.claimed_at
