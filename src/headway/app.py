@@ -203,7 +203,7 @@ class Headway(Client, Forkable):
     def actions(self, actor: str) -> Actions:
         """Actions of operators; the audit records them under the name `actor`."""
         return StoreActions(
-            self.store, self.registry, self.clock, self.observers, self._teller, actor
+            self.store, self.registry, self.clock, self.observers, self._publisher, actor
         )
 
     @property

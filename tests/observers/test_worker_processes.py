@@ -39,12 +39,12 @@ def sqlite_shop(sqlite_path: Path) -> Iterator[Shop]:
 def postgres_shop(postgres_url: str) -> Iterator[Shop]:
     """Reached by a user with a password."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"create role teller superuser login password '{PASSWORD}'")
-    with opened(postgres_url.replace("postgres@", f"teller:{PASSWORD}@", 1)) as shop:
+        connection.execute(f"create role publisher superuser login password '{PASSWORD}'")
+    with opened(postgres_url.replace("postgres@", f"publisher:{PASSWORD}@", 1)) as shop:
         yield shop
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("drop owned by teller cascade")
-        connection.execute("drop role teller")
+        connection.execute("drop owned by publisher cascade")
+        connection.execute("drop role publisher")
 
 
 def line_of(code: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.domain.events import JobsDeleted
@@ -54,14 +54,14 @@ class StoreActions:
         registry: Registry,
         clock: Clock,
         observers: Observers,
-        teller: Teller,
+        publisher: Publisher,
         actor: str,
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._observers = observers
-        self._teller = teller
+        self._publisher = publisher
         self._actor = _check_actor(actor)
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
@@ -70,7 +70,7 @@ class StoreActions:
         asked = list(dict.fromkeys(check_id(id) for id in ids))
         if not asked:
             return Batch(changed=0, passed_over=0)
-        changed, consequences = await self._store.run(
+        changed, effects = await self._store.run(
             _act,
             self._store,
             action,
@@ -79,7 +79,7 @@ class StoreActions:
             self._clock.now(),
             themselves=False,
         )
-        await self._teller.tell(consequences)
+        await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(asked) - changed)
 
     async def act_on_all(
@@ -97,10 +97,10 @@ class StoreActions:
             note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
             # Not what followed them meanwhile: that need not match the filter.
-            changed, consequences = await self._store.run(
+            changed, effects = await self._store.run(
                 _act, self._store, action, ids, note, now, themselves=True
             )
-            await self._teller.tell(consequences)
+            await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
 
     async def pause(self, queue: str) -> QueueChange:
@@ -112,10 +112,10 @@ class StoreActions:
     async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
-        consequences = await self._store.run(
+        effects = await self._store.run(
             _pause, self._store, name, paused, note, self._clock.now()
         )
-        await self._teller.tell(consequences)
+        await self._publisher.publish(effects)
         return QueueChange(name, paused)
 
     async def start(
@@ -155,9 +155,9 @@ class StoreActions:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._observers.active)
-        await self._teller.tell(consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._observers.active)
+        await self._publisher.publish(effects)
         return StartedJob(stored[plan.heads[0]].id)
 
     def _request(self, name: str, input: str) -> Request[object]:
@@ -200,7 +200,7 @@ def _act(
     now: datetime | None,
     *,
     themselves: bool,
-) -> Operation[tuple[int, Consequences]]:
+) -> Operation[tuple[int, Effects]]:
     """As the client does it, on the current jobs of the sequences that these jobs belong to; with
     `themselves` only where that is one of these jobs."""
     asked = [job for job in (yield from store.get(ids)) if job]
@@ -211,8 +211,8 @@ def _act(
         ended = [job.id for job in asked if job.state in ALLOWED[action]]
         changed = yield from store.delete_ended(ended)
         count = len(set(ended).intersection(changed))
-        consequences = Consequences()
-        consequences.events.append(JobsDeleted(len(changed)))
+        effects = Effects()
+        effects.events.append(JobsDeleted(len(changed)))
     else:
         chosen = set(ids) if themselves else current.keys()
         jobs = [
@@ -220,7 +220,7 @@ def _act(
         ]
         changed = [job.id for job in jobs]
         count = len(changed)
-        consequences = yield from changes.change(store, action, jobs, now)
+        effects = yield from changes.change(store, action, jobs, now)
     if changed:
         # Jobs of a sequence before its current one have completed.
         states = [current[id].state if id in current else JobState.COMPLETED for id in changed]
@@ -234,24 +234,24 @@ def _act(
             ),
             now=now,
         )
-    return count, consequences
+    return count, effects
 
 
 def _pause(
     store: Operations, queue: str, paused: bool, note: AuditRecord, now: datetime | None
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     known = {each.name: each.paused_at for each in (yield from store.managed_queues())}
     before = "working" if known.get(queue) is None else "paused"
     after = "paused" if paused else "working"
-    consequences = Consequences()
+    effects = Effects()
     if paused:
         yield from store.pause(queue, True, now=now)
     else:
-        consequences = yield from changes.resume(store, queue, now)
+        effects = yield from changes.resume(store, queue, now)
     yield from store.add_audit(
         msgspec.structs.replace(note, count=1, before=before, after=after), now=now
     )
-    return consequences
+    return effects
 
 
 def _start(

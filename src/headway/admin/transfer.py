@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
@@ -67,7 +67,7 @@ class Mover:
         """`notifier` is the target's. With `history` jobs that have ended move too."""
         self._source = source
         self._target = target
-        self._teller = Teller(target.store, notifier, Observers())
+        self._publisher = Publisher(target.store, notifier, Observers())
         self._states = LIVE + HISTORY if history else LIVE
 
     async def check(self) -> None:
@@ -157,11 +157,11 @@ class Mover:
     async def _arrive(self, batch: str) -> int:
         jobs = await self._target.store.run(_move_in, self._target, batch)
         await self._source.store.run(self._source.delete_outcome, batch)
-        consequences = Consequences()
+        effects = Effects()
         for moved in jobs:
             if moved.job.state is JobState.PENDING:
-                consequences.schedule(moved.job.queue, moved.job.type, moved.job.run_at)
-        await self._teller.tell(consequences)
+                effects.schedule(moved.job.queue, moved.job.type, moved.job.run_at)
+        await self._publisher.publish(effects)
         return len(jobs)
 
 

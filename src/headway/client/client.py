@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import Completion
@@ -100,7 +100,7 @@ class Client:
         self._clock = clock
         self._poll_every = poll_every
         self._payloads = Payloads(registry, codec)
-        self._teller = Teller(store, notifier, observers)
+        self._publisher = Publisher(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
         """A request by the name of a job type. Raises UnknownJobType if the app has none."""
@@ -135,9 +135,9 @@ class Client:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        await self._tell(tx, consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        await self._tell(tx, effects)
         return [
             Sequence(
                 self,
@@ -242,20 +242,20 @@ class Client:
         type, or arguments by name."""
         edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        await self._tell(tx, consequences)
+        effects = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        await self._tell(tx, effects)
 
     async def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        await self._tell(tx, consequences)
+        effects = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        await self._tell(tx, effects)
 
     async def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        await self._tell(tx, consequences)
+        effects = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        await self._tell(tx, effects)
 
     async def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -263,10 +263,10 @@ class Client:
         """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
         Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
-        gone, consequences = await self._run(
+        gone, effects = await self._run(
             tx, changes.delete_sequences, self._store, ids, cascade
         )
-        await self._tell(tx, consequences)
+        await self._tell(tx, effects)
         return gone
 
     @overload
@@ -293,7 +293,7 @@ class Client:
         """
         return Completion.open(
             self._store,
-            self._teller,
+            self._publisher,
             self._clock,
             partial(self._payloads.encode_output, type),
             sequence_id=target_id(sequence),
@@ -312,8 +312,8 @@ class Client:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    async def _tell(self, tx: Any, consequences: Consequences) -> None:
+    async def _tell(self, tx: Any, effects: Effects) -> None:
         if tx is None:
-            await self._teller.tell(consequences)
+            await self._publisher.publish(effects)
         else:
-            await self._teller.tell_with(tx, consequences)
+            await self._publisher.publish_with(tx, effects)

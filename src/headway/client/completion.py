@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import ContinuationRequest
@@ -37,7 +37,7 @@ class Completion(Generic[R]):
         self._encode = encode
         self.job = job
         """The sequence's current job; after `continue_with`, the next one."""
-        self._consequences = Consequences()
+        self._effects = Effects()
         self._ended = False
 
     @classmethod
@@ -45,7 +45,7 @@ class Completion(Generic[R]):
     async def open(
         cls,
         store: Store,
-        teller: Teller,
+        publisher: Publisher,
         clock: Clock,
         encode: Encode,
         *,
@@ -58,19 +58,19 @@ class Completion(Generic[R]):
                 job = await store.run_in(own, changes.open_job, store, sequence_id, type)
                 completion = cls(store, own, clock, encode, job)
                 yield completion
-            await teller.tell(completion._consequences)
+            await publisher.publish(completion._effects)
         else:
             job = await store.run_in(tx, changes.open_job, store, sequence_id, type)
             completion = cls(store, tx, clock, encode, job)
             yield completion
-            await teller.tell_with(tx, completion._consequences)
+            await publisher.publish_with(tx, completion._effects)
 
     async def complete(self, output: R) -> None:
         """End the sequence with this output. A worker that runs the job is told to stop, and its
         own output is refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
-        self._consequences.absorb(
+        self._effects.absorb(
             await self._store.run_in(
                 self._tx, changes.complete_job, self._store, self.job, text, self._clock.now()
             )
@@ -80,7 +80,7 @@ class Completion(Generic[R]):
     async def continue_with(self, request: ContinuationRequest[R]) -> None:
         """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
-        self.job, consequences = await self._store.run_in(
+        self.job, effects = await self._store.run_in(
             self._tx,
             changes.continue_job,
             self._store,
@@ -88,7 +88,7 @@ class Completion(Generic[R]):
             plan_successor(request, self.job),
             self._clock.now(),
         )
-        self._consequences.absorb(consequences)
+        self._effects.absorb(effects)
 
 
 class SyncCompletion(Generic[R]):
@@ -101,7 +101,7 @@ class SyncCompletion(Generic[R]):
     def __init__(
         self,
         store: Store,
-        teller: Teller,
+        publisher: Publisher,
         clock: Clock,
         encode: Encode,
         *,
@@ -110,13 +110,13 @@ class SyncCompletion(Generic[R]):
         tx: Any,
     ) -> None:
         self._store = store
-        self._teller = teller
+        self._publisher = publisher
         self._clock = clock
         self._encode = encode
         self._tx = tx
         self.job = self._run(changes.open_job, store, sequence_id, type)
         """The sequence's current job; after `continue_with`, the next one."""
-        self._consequences = Consequences()
+        self._effects = Effects()
         self._ended = False
 
     def complete(self, output: R) -> None:
@@ -131,21 +131,21 @@ class SyncCompletion(Generic[R]):
         """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
         succession = plan_successor(request, self.job)
-        self.job, consequences = self._run(
+        self.job, effects = self._run(
             _continue_again, self._store, self.job, succession, self._clock
         )
-        self._tell(consequences)
+        self._tell(effects)
 
     def _run(self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         if self._tx is None:
             return self._store.run_sync(operation, *args, **kwargs)
         return self._store.run_in_sync(self._tx, operation, *args, **kwargs)
 
-    def _tell(self, consequences: Consequences) -> None:
+    def _tell(self, effects: Effects) -> None:
         if self._tx is None:
-            self._teller.tell_soon(consequences)
+            self._publisher.publish_soon(effects)
         else:
-            self._consequences.absorb(consequences)
+            self._effects.absorb(effects)
 
     def __enter__(self) -> Self:
         return self
@@ -157,19 +157,19 @@ class SyncCompletion(Generic[R]):
         traceback: TracebackType | None,
     ) -> None:
         if self._tx is not None and kind is None:
-            self._teller.tell_with_sync(self._tx, self._consequences)
+            self._publisher.publish_with_sync(self._tx, self._effects)
 
 
 def _complete_again(
     store: Operations, job: JobRecord, output: str | None, clock: Clock
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     locked = yield from _reopen(store, job)
     return (yield from changes.complete_job(store, locked, output, clock.now()))
 
 
 def _continue_again(
     store: Operations, job: JobRecord, succession: Succession, clock: Clock
-) -> Operation[tuple[JobRecord, Consequences]]:
+) -> Operation[tuple[JobRecord, Effects]]:
     locked = yield from _reopen(store, job)
     return (yield from changes.continue_job(store, locked, succession, clock.now()))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import SyncCompletion
@@ -96,7 +96,7 @@ class SyncClient:
         self._clock = clock
         self._poll_every = poll_every
         self._payloads = Payloads(registry, codec)
-        self._teller = Teller(store, notifier, observers)
+        self._publisher = Publisher(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
         """A request by the name of a job type. Raises UnknownJobType if the app has none."""
@@ -131,9 +131,9 @@ class SyncClient:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        self._tell(tx, consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        self._tell(tx, effects)
         return [
             SyncSequence(
                 self,
@@ -235,20 +235,20 @@ class SyncClient:
         type, or arguments by name."""
         edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        self._tell(tx, consequences)
+        effects = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        self._tell(tx, effects)
 
     def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        self._tell(tx, consequences)
+        effects = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        self._tell(tx, effects)
 
     def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        self._tell(tx, consequences)
+        effects = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        self._tell(tx, effects)
 
     def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -256,8 +256,8 @@ class SyncClient:
         """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
         Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
-        gone, consequences = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
-        self._tell(tx, consequences)
+        gone, effects = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
+        self._tell(tx, effects)
         return gone
 
     @overload
@@ -284,7 +284,7 @@ class SyncClient:
         """
         return SyncCompletion(
             self._store,
-            self._teller,
+            self._publisher,
             self._clock,
             partial(self._payloads.encode_output, type),
             sequence_id=target_id(sequence),
@@ -303,8 +303,8 @@ class SyncClient:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    def _tell(self, tx: Any, consequences: Consequences) -> None:
+    def _tell(self, tx: Any, effects: Effects) -> None:
         if tx is None:
-            self._teller.tell_soon(consequences)
+            self._publisher.publish_soon(effects)
         else:
-            self._teller.tell_with_sync(tx, consequences)
+            self._publisher.publish_with_sync(tx, effects)

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from headway.after_commit.effects import Consequences
+from headway.after_commit.effects import Effects
 from headway.app import Headway
 from headway.client.completion import SyncCompletion
 from headway.client.sync_headway import SyncHeadway
@@ -164,8 +164,8 @@ class DjangoClient(SyncHeadway):
             return super().complete_sequence(sequence, tx=tx)
         return super().complete_sequence(sequence, type, tx=tx)
 
-    def _tell(self, tx: Any, consequences: Consequences) -> None:
-        super()._tell(self._open_transaction() if tx is None else tx, consequences)
+    def _tell(self, tx: Any, effects: Effects) -> None:
+        super()._tell(self._open_transaction() if tx is None else tx, effects)
 
     def _open_transaction(self) -> Any:
         connection: Any = connections[self._using]
