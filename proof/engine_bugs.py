@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from headway.after_commit.effects import Teller
+from headway.after_commit.effects import Publisher
 from headway.client.client import Client
 from headway.domain import lifecycle
 from headway.domain.job import JobState
@@ -101,10 +101,10 @@ def settlement_taken_for_granted() -> None:
 
 
 def news_before_the_commit() -> None:
-    async def tell(self: Any, tx: Any, consequences: Any) -> None:
-        self.tell_soon(consequences)
+    async def tell(self: Any, tx: Any, effects: Any) -> None:
+        self.publish_soon(effects)
 
-    Teller.tell_with = tell
+    Publisher.publish_with = tell
 
 
 def news_before_the_settlement() -> None:

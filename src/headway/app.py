@@ -234,7 +234,9 @@ class Headway(Client, Forkable):
 
     def operator(self, actor: str) -> Operating:
         """What operators do, in the name of `actor`, which the audit keeps."""
-        return Operator(self.store, self.registry, self.clock, self.observers, self._teller, actor)
+        return Operator(
+            self.store, self.registry, self.clock, self.observers, self._publisher, actor
+        )
 
     @property
     def sync(self) -> SyncClient:

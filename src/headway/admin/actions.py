@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.domain.dedup import Dedup
@@ -57,14 +57,14 @@ class Operator:
         registry: Registry,
         clock: Clock,
         observers: Observers,
-        teller: Teller,
+        publisher: Publisher,
         actor: str,
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._observers = observers
-        self._teller = teller
+        self._publisher = publisher
         self._actor = _check_actor(actor)
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
@@ -73,10 +73,10 @@ class Operator:
         asked = list(dict.fromkeys(check_id(id) for id in ids))
         if not asked:
             return Batch(changed=0, passed_over=0)
-        changed, consequences = await self._store.run(
+        changed, effects = await self._store.run(
             _act, self._store, action, asked, self._note(action), self._clock.now()
         )
-        await self._teller.tell(consequences)
+        await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(asked) - changed)
 
     async def act_on_all(
@@ -93,8 +93,8 @@ class Operator:
         if page.jobs:
             note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
-            changed, consequences = await self._store.run(_act, self._store, action, ids, note, now)
-            await self._teller.tell(consequences)
+            changed, effects = await self._store.run(_act, self._store, action, ids, note, now)
+            await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
 
     async def pause(self, queue: str) -> None:
@@ -106,10 +106,8 @@ class Operator:
     async def _pause(self, queue: str, paused: bool) -> None:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
-        consequences = await self._store.run(
-            _pause, self._store, name, paused, note, self._clock.now()
-        )
-        await self._teller.tell(consequences)
+        effects = await self._store.run(_pause, self._store, name, paused, note, self._clock.now())
+        await self._publisher.publish(effects)
 
     async def start(
         self,
@@ -148,9 +146,9 @@ class Operator:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._observers.active)
-        await self._teller.tell(consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._observers.active)
+        await self._publisher.publish(effects)
         return stored[plan.heads[0]].id
 
     def _request(self, name: str, input: str) -> Request[object]:
@@ -191,7 +189,7 @@ def _act(
     ids: Sequence[str],
     note: AuditRecord,
     now: datetime | None,
-) -> Operation[tuple[int, Consequences]]:
+) -> Operation[tuple[int, Effects]]:
     eligible = ALLOWED[action]
     asked = [job for job in (yield from store.get(ids)) if job and job.state in eligible]
     # Locked before they are changed, so that the note tells what they were. Only the last jobs of
@@ -199,26 +197,26 @@ def _act(
     sequences = sorted({job.sequence_id for job in asked})
     last = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
     jobs = [last[job.id] for job in asked if job.id in last]
-    consequences = Consequences()
+    effects = Effects()
     changed: list[str] = []
     gone: list[str] = []
     match action:
         case JobAction.RETRY:
             changed = _applied(jobs, (yield from store.retry([job.id for job in jobs], now=now)))
             for id in changed:
-                consequences.retry(last[id])
+                effects.retry(last[id])
         case JobAction.CANCEL:
             changed = _applied(jobs, (yield from store.cancel([job.id for job in jobs], now=now)))
             for id in changed:
-                consequences.cancel(last[id])
+                effects.cancel(last[id])
         case JobAction.RUN_NOW:
             changed = _applied(jobs, (yield from store.trigger([job.id for job in jobs], now=now)))
             for id in changed:
-                consequences.trigger(last[id])
+                effects.trigger(last[id])
         case JobAction.DELETE:
             gone = yield from store.remove([job.id for job in asked])
             changed = sorted({job.id for job in asked}.intersection(gone))
-            consequences.events.append(JobsDeleted(len(gone)))
+            effects.events.append(JobsDeleted(len(gone)))
     if noted := gone or changed:
         states = [last[id].state if id in last else JobState.COMPLETED for id in noted]
         yield from store.note(
@@ -231,24 +229,24 @@ def _act(
             ),
             now=now,
         )
-    return len(changed), consequences
+    return len(changed), effects
 
 
 def _pause(
     store: Operations, queue: str, paused: bool, note: AuditRecord, now: datetime | None
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     known = {each.name: each.paused_at for each in (yield from store.managed_queues())}
     before = "working" if known.get(queue) is None else "paused"
     after = "paused" if paused else "working"
-    consequences = Consequences()
+    effects = Effects()
     if paused:
         yield from store.pause(queue, True, now=now)
     else:
-        consequences = yield from changes.resume(store, queue, now)
+        effects = yield from changes.resume(store, queue, now)
     yield from store.note(
         msgspec.structs.replace(note, count=1, before=before, after=after), now=now
     )
-    return consequences
+    return effects
 
 
 def _start(

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
@@ -67,7 +67,7 @@ class Mover:
         """`notifier` is the target's. With `history` jobs that have ended move too."""
         self._source = source
         self._target = target
-        self._teller = Teller(target, notifier, Observers())
+        self._publisher = Publisher(target, notifier, Observers())
         self._states = LIVE + HISTORY if history else LIVE
 
     async def check(self) -> None:
@@ -153,11 +153,11 @@ class Mover:
     async def _arrive(self, batch: str) -> int:
         jobs = await self._target.run(_unpack_and_put, self._target, batch)
         await self._source.run(self._source.forget_departure, batch)
-        consequences = Consequences()
+        effects = Effects()
         for packed in jobs:
             if packed.job.state is JobState.PENDING:
-                consequences.schedule(packed.job.queue, packed.job.type, packed.job.run_at)
-        await self._teller.tell(consequences)
+                effects.schedule(packed.job.queue, packed.job.type, packed.job.run_at)
+        await self._publisher.publish(effects)
         return len(jobs)
 
 

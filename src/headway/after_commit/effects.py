@@ -36,7 +36,7 @@ _log = logging.getLogger("headway")
 
 
 @dataclass(slots=True)
-class Consequences:
+class Effects:
     """Collected while a change is made; nothing of it is told before the commit."""
 
     scheduled: dict[tuple[str, str], JobsScheduled] = field(
@@ -107,7 +107,7 @@ class Consequences:
         self.schedule(job.queue, job.type, None)
         self.events.append(JobRescheduled(*_facts(job), None))
 
-    def absorb(self, later: Consequences) -> None:
+    def absorb(self, later: Effects) -> None:
         """What a later step of the same transaction brought."""
         for news in later.scheduled.values():
             self.schedule(news.queue, news.type, news.run_at, count=news.count)
@@ -136,8 +136,8 @@ def _facts(job: JobRecord) -> tuple[str, str, str, str]:
     return job.id, job.type, job.queue, job.sequence_id
 
 
-class Teller:
-    """Tells consequences. It never raises: who is not woken finds the jobs by polling."""
+class Publisher:
+    """Tells effects. It never raises: who is not woken finds the jobs by polling."""
 
     def __init__(self, store: Store, notifier: Notifier, observers: Observers) -> None:
         self._store = store
@@ -151,8 +151,8 @@ class Teller:
         """Whether anyone wants to hear of every job."""
         return self._observers.active
 
-    async def tell(self, consequences: Consequences) -> None:
-        news = self._tell_here(consequences)
+    async def publish(self, effects: Effects) -> None:
+        news = self._tell_here(effects)
         if not news:
             return
         try:
@@ -165,33 +165,33 @@ class Teller:
         else:
             self._troubled = False
 
-    def tell_soon(self, consequences: Consequences) -> None:
+    def publish_soon(self, effects: Effects) -> None:
         """From code that cannot await."""
-        news = self._tell_here(consequences)
+        news = self._tell_here(effects)
         if news:
             self._notifier.publish_soon(news)
 
-    async def tell_with(self, tx: Any, consequences: Consequences) -> None:
+    async def publish_with(self, tx: Any, effects: Effects) -> None:
         """When the caller's transaction commits, and not if it is rolled back: seen by us, or told
         by the transaction itself. Where neither can be, workers find the jobs by polling."""
-        if self._sees_commit(tx, consequences):
+        if self._sees_commit(tx, effects):
             return
-        if self._publish_within is not None and (news := consequences.news):
+        if self._publish_within is not None and (news := effects.news):
             await self._store.run_in(tx, self._publish_within, news)
 
-    def tell_with_sync(self, tx: Any, consequences: Consequences) -> None:
+    def publish_with_sync(self, tx: Any, effects: Effects) -> None:
         """The same on a connection that blocks."""
-        if self._sees_commit(tx, consequences):
+        if self._sees_commit(tx, effects):
             return
-        if self._publish_within is not None and (news := consequences.news):
+        if self._publish_within is not None and (news := effects.news):
             self._store.run_in_sync(tx, self._publish_within, news)
 
-    def _sees_commit(self, tx: Any, consequences: Consequences) -> bool:
-        return self._store.after_commit(tx, partial(self.tell_soon, consequences))
+    def _sees_commit(self, tx: Any, effects: Effects) -> bool:
+        return self._store.after_commit(tx, partial(self.publish_soon, effects))
 
-    def _tell_here(self, consequences: Consequences) -> Sequence[News]:
-        for scheduled in consequences.scheduled.values():
+    def _tell_here(self, effects: Effects) -> Sequence[News]:
+        for scheduled in effects.scheduled.values():
             self._store.expect(scheduled.queue, scheduled.run_at)
-        if consequences.events:
-            self._observers.observe_all(consequences.events)
-        return consequences.news
+        if effects.events:
+            self._observers.observe_all(effects.events)
+        return effects.news

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import Completion
@@ -83,7 +83,7 @@ class Client:
         self._clock = clock
         self._poll_every = poll_every
         self._outputs = Outputs(registry, codec)
-        self._teller = Teller(store, notifier, observers)
+        self._publisher = Publisher(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> Step[Any]:
         """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
@@ -179,9 +179,9 @@ class Client:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        await self._told(tx, consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        await self._told(tx, effects)
         return [
             Sequence(
                 self,
@@ -288,20 +288,20 @@ class Client:
         (a request of the same type, or arguments by name)."""
         edit = None if input is None else partial(self._outputs.edited_input, input)
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        await self._told(tx, effects)
 
     async def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """End sequences where they are, all or none; who runs their jobs is told to stop."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        await self._told(tx, effects)
 
     async def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        await self._told(tx, effects)
 
     async def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -310,10 +310,8 @@ class Client:
         are gone. Raises SequencesNeeded while others depend on them, unless with `cascade` those
         are deleted too."""
         ids = target_ids(targets)
-        gone, consequences = await self._run(
-            tx, changes.delete_sequences, self._store, ids, cascade
-        )
-        await self._told(tx, consequences)
+        gone, effects = await self._run(tx, changes.delete_sequences, self._store, ids, cascade)
+        await self._told(tx, effects)
         return gone
 
     @overload
@@ -354,7 +352,7 @@ class Client:
         else:
             completion = await self._open(tx, sequence_id, type)
             yield completion
-        await self._told(tx, completion.consequences)
+        await self._told(tx, completion.effects)
 
     async def _open(self, tx: Any, sequence_id: str, type: AnyType | None) -> Completion[Any]:
         name = None if type is None else type.name
@@ -372,8 +370,8 @@ class Client:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    async def _told(self, tx: Any, consequences: Consequences) -> None:
+    async def _told(self, tx: Any, effects: Effects) -> None:
         if tx is None:
-            await self._teller.tell(consequences)
+            await self._publisher.publish(effects)
         else:
-            await self._teller.tell_with(tx, consequences)
+            await self._publisher.publish_with(tx, effects)

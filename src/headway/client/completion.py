@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import Step
@@ -37,14 +37,14 @@ class Completion(Generic[R]):
         self._encode = encode
         self.job = job
         """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        self.effects = Effects()
         self._ended = False
 
     async def complete(self, output: R) -> None:
         """End the sequence with this output. Whoever runs the job is told, and refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
-        self.consequences.absorb(
+        self.effects.absorb(
             await self._store.run_in(
                 self._tx, changes.complete_job, self._store, self.job, text, self._clock.now()
             )
@@ -54,7 +54,7 @@ class Completion(Generic[R]):
     async def continue_with(self, step: Step[R]) -> None:
         """Complete the job and let its sequence go on with another one."""
         _check_open(self.job, self._ended)
-        self.job, consequences = await self._store.run_in(
+        self.job, effects = await self._store.run_in(
             self._tx,
             changes.continue_job,
             self._store,
@@ -62,7 +62,7 @@ class Completion(Generic[R]):
             plan_successor(step, self.job),
             self._clock.now(),
         )
-        self.consequences.absorb(consequences)
+        self.effects.absorb(effects)
 
 
 class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generic[R]):
@@ -75,7 +75,7 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         tx: Any,
         clock: Clock,
         encode: Encode,
-        teller: Teller,
+        publisher: Publisher,
         sequence_id: str,
         type: str | None,
     ) -> None:
@@ -83,11 +83,11 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         self._tx = tx
         self._clock = clock
         self._encode = encode
-        self._teller = teller
+        self._publisher = publisher
         self._ended = False
         self.job = self._run(changes.open_job, store, sequence_id, type)
         """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        self.effects = Effects()
 
     def complete(self, output: R) -> None:
         """End the sequence with this output. Whoever runs the job is told, and refused."""
@@ -100,21 +100,21 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         """Complete the job and let its sequence go on with another one."""
         _check_open(self.job, self._ended)
         succession = plan_successor(step, self.job)
-        self.job, consequences = self._run(
+        self.job, effects = self._run(
             _continue_again, self._store, self.job, succession, self._clock
         )
-        self._tell(consequences)
+        self._tell(effects)
 
     def _run(self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         if self._tx is None:
             return self._store.run_sync(operation, *args, **kwargs)
         return self._store.run_in_sync(self._tx, operation, *args, **kwargs)
 
-    def _tell(self, consequences: Consequences) -> None:
+    def _tell(self, effects: Effects) -> None:
         if self._tx is None:
-            self._teller.tell_soon(consequences)
+            self._publisher.publish_soon(effects)
         else:
-            self.consequences.absorb(consequences)
+            self.effects.absorb(effects)
 
     def __enter__(self) -> Self:
         return self
@@ -126,19 +126,19 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         traceback: TracebackType | None,
     ) -> None:
         if self._tx is not None and kind is None:
-            self._teller.tell_with_sync(self._tx, self.consequences)
+            self._publisher.publish_with_sync(self._tx, self.effects)
 
 
 def _complete_again(
     store: Operations, job: JobRecord, output: str | None, clock: Clock
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     locked = yield from _reopen(store, job)
     return (yield from changes.complete_job(store, locked, output, clock.now()))
 
 
 def _continue_again(
     store: Operations, job: JobRecord, succession: Succession, clock: Clock
-) -> Operation[tuple[JobRecord, Consequences]]:
+) -> Operation[tuple[JobRecord, Effects]]:
     locked = yield from _reopen(store, job)
     return (yield from changes.continue_job(store, locked, succession, clock.now()))
 

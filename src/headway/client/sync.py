@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import BlockingCompletion
@@ -82,7 +82,7 @@ class BlockingClient:
         self._clock = clock
         self._poll_every = poll_every
         self._outputs = Outputs(registry, codec)
-        self._teller = Teller(store, notifier, observers)
+        self._publisher = Publisher(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> Step[Any]:
         """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
@@ -180,9 +180,9 @@ class BlockingClient:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        self._told(tx, consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        self._told(tx, effects)
         return [
             BlockingSequence(
                 self,
@@ -288,20 +288,20 @@ class BlockingClient:
         (a request of the same type, or arguments by name)."""
         edit = None if input is None else partial(self._outputs.edited_input, input)
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        self._told(tx, consequences)
+        effects = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        self._told(tx, effects)
 
     def cancel(self, targets: Targets, *, tx: Any = None) -> None:
         """End sequences where they are, all or none; who runs their jobs is told to stop."""
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        self._told(tx, consequences)
+        effects = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        self._told(tx, effects)
 
     def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
-        consequences = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        self._told(tx, consequences)
+        effects = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        self._told(tx, effects)
 
     def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
@@ -310,8 +310,8 @@ class BlockingClient:
         are gone. Raises SequencesNeeded while others depend on them, unless with `cascade` those
         are deleted too."""
         ids = target_ids(targets)
-        gone, consequences = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
-        self._told(tx, consequences)
+        gone, effects = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
+        self._told(tx, effects)
         return gone
 
     @overload
@@ -343,7 +343,7 @@ class BlockingClient:
             tx,
             self._clock,
             partial(self._outputs.encode, type),
-            self._teller,
+            self._publisher,
             target_id(sequence),
             None if type is None else type.name,
         )
@@ -359,8 +359,8 @@ class BlockingClient:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
+    def _told(self, tx: Any, effects: Effects) -> None:
         if tx is None:
-            self._teller.tell_soon(consequences)
+            self._publisher.publish_soon(effects)
         else:
-            self._teller.tell_with_sync(tx, consequences)
+            self._publisher.publish_with_sync(tx, effects)

@@ -15,7 +15,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from headway.after_commit.effects import Consequences
+from headway.after_commit.effects import Effects
 from headway.app import Headway, Opening, SyncClient
 from headway.client.completion import BlockingCompletion
 from headway.client.targets import AnyType, Target
@@ -138,8 +138,8 @@ class DjangoClient(SyncClient):
             return super().complete_sequence(sequence, tx=tx)
         return super().complete_sequence(sequence, type, tx=tx)
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
-        super()._told(self._open_transaction() if tx is None else tx, consequences)
+    def _told(self, tx: Any, effects: Effects) -> None:
+        super()._told(self._open_transaction() if tx is None else tx, effects)
 
     def _open_transaction(self) -> Any:
         connection: Any = connections[self._using]
