@@ -26,7 +26,7 @@ REPLACEMENTS = {
     r"\bany number of tasks\b": "any number of threads",
     r"\b_store\.(run|run_in)\(": r"_store.\1_sync(",
     r"\b_publisher\.publish\(": "_publisher.publish_soon(",
-    r"\b_publisher\.publish_with\(": "_publisher.tell_with_sync(",
+    r"\b_publisher\.publish_with\(": "_publisher.publish_with_sync(",
     r"\bwait_for_result\b": "wait_for_result_sync",
     r"\n +(notifier=self\._notifier,|self\._notifier = notifier)(?=\n)": "",  # it hears no news
 }
