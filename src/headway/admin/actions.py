@@ -112,9 +112,7 @@ class StoreActions:
     async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
-        effects = await self._store.run(
-            _pause, self._store, name, paused, note, self._clock.now()
-        )
+        effects = await self._store.run(_pause, self._store, name, paused, note, self._clock.now())
         await self._publisher.publish(effects)
         return QueueChange(name, paused)
 

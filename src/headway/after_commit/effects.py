@@ -153,7 +153,7 @@ class Publisher:
         """Whether anyone wants to hear of every job."""
         return self._observers.active
 
-    async def tell(self, effects: Effects) -> None:
+    async def publish(self, effects: Effects) -> None:
         notifications = self._tell_here(effects)
         if not notifications:
             return

@@ -263,9 +263,7 @@ class Client:
         """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
         Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
-        gone, effects = await self._run(
-            tx, changes.delete_sequences, self._store, ids, cascade
-        )
+        gone, effects = await self._run(tx, changes.delete_sequences, self._store, ids, cascade)
         await self._tell(tx, effects)
         return gone
 
