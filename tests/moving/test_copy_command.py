@@ -141,6 +141,6 @@ def test_the_doctor_finds_luggage(postgres_url: str) -> None:
             "insert into headway.luggage values (gen_random_uuid(), gen_random_uuid(), '{}')"
         )
     found = json.loads(command("doctor", postgres_url, "--json").stdout)
-    (luggage,) = [each for each in found if each["subject"] == "luggage"]
+    (luggage,) = [each for each in found if each["subject"] == "copy"]
     assert luggage["level"] == "warn"
     assert "run the same command again" in luggage["advice"]
