@@ -141,6 +141,6 @@ def test_the_doctor_finds_staged_jobs(postgres_url: str) -> None:
             "insert into headway.staged_job values (gen_random_uuid(), gen_random_uuid(), '{}')"
         )
     found = json.loads(command("doctor", postgres_url, "--json").stdout)
-    (staged,) = [each for each in found if each["subject"] == "moved jobs"]
+    (staged,) = [each for each in found if each["subject"] == "copy"]
     assert staged["level"] == "warn"
     assert "run the same command again" in staged["advice"]

@@ -131,7 +131,7 @@ def test_check_finds_what_a_deployment_would_break(shop: Shop) -> None:
     assert report["examined"] == 3
     assert {each["job_id"] for each in report["incompatible"]} == {unfit.id, unknown.id}
     told = shop.run("check")
-    assert "3 waiting jobs looked at, 2 do not fit" in told.stderr
+    assert "3 waiting jobs checked, 2 do not fit" in told.stderr
     assert fine.id not in told.stdout
 
 

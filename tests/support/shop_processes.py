@@ -18,7 +18,8 @@ from unittest import mock
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from headway import JobRecord, JobState, Request
+from headway import JobState, Request
+from headway.records import JobRecord
 
 ROOT = Path(__file__).parents[2]
 MODULE = "tests.support.shop_app"

@@ -1,5 +1,5 @@
-"""The levers of operators: each effect and its audit row are one transaction, and workers are woken
-after the commit, as the client does it."""
+"""Actions of operators: each effect and its audit row are one transaction; workers are woken after
+the commit, as the client does it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCH = 500
 """Jobs changed in one transaction by `act_on_all`."""
 MAX_ACTOR = 200
 MAX_TARGET = 1_000
-"""Characters of what an audit row keeps of its target."""
+"""Characters that an audit row keeps of its target."""
 
 _AFTER: dict[JobAction, str] = {
     JobAction.RETRY: "pending",
@@ -159,7 +159,7 @@ class StoreActions:
         return StartedJob(stored[plan.heads[0]].id)
 
     def _request(self, name: str, input: str) -> Request[object]:
-        """What to start, its arguments checked by the job type's own codec."""
+        """The request, its arguments checked by the codec of the job type."""
         type_ = self._registry.type(name)
         if not isinstance(type_, JobType):
             raise InvalidOption(
@@ -271,7 +271,7 @@ def _start(
 
 
 def _target(ids: Sequence[str]) -> str:
-    """As many of them as an audit row keeps."""
+    """The ids, as many as an audit row keeps."""
     named = ", ".join(ids)
     return f"{named[:MAX_TARGET]}…" if len(named) > MAX_TARGET else named
 
@@ -285,13 +285,13 @@ def _summary(states: Iterable[JobState]) -> str:
 
 
 def _narrowed(which: JobFilter, states: tuple[JobState, ...]) -> JobFilter | None:
-    """The filter without jobs that an action passes over anyway; None if that leaves none."""
+    """The filter, only for states that allow the action; None if it has none of them."""
     wanted = tuple(state for state in which.states or states if state in states)
     return msgspec.structs.replace(which, states=wanted) if wanted else None
 
 
 def _refuse_unknown(name: str, known: tuple[str, ...] | None, input: str) -> None:
-    """A misspelt argument would be ignored, as those of newer producers are; people mean it."""
+    """Decoding ignores unknown arguments, for newer producers; from a person they are typos."""
     if known is None:
         return
     for each in msgspec.json.decode(input, type=dict[str, Any]):

@@ -1,6 +1,6 @@
-"""Why a job is where it is, in one sentence; for a blocked one, also why its blockers are not done.
+"""Why a job is in its state, in one sentence; for a blocked job, also why its blockers wait.
 
-Looks at the job, at its queue, at the workers that live, and at the jobs it waits for.
+Reads the job, its queue, the living workers, and its blockers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from headway.ports.store import Operations
 
 MAX_DEPTH = 5
 MAX_BREADTH = 10
-"""Blockers that are looked at, and how far down."""
+"""Blockers that are explained, and how deep."""
 MAX_QUOTED = 300
 """Characters of an error that a sentence repeats."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a job's fate depends on besides itself."""
+    """The workers and queues that a job depends on."""
 
     now: datetime
     workers: list[WorkerRecord]

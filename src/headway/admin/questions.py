@@ -1,4 +1,4 @@
-"""Answers what operators ask, from a store. Every question is bounded; see `ports/admin.py`."""
+"""Answers the questions of operators from a store. Every question is bounded."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ from headway.ports.clock import Clock
 from headway.ports.store import Store
 
 STUCK = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
-"""States that jobs stay in until somebody does something."""
+"""States that jobs stay in until somebody acts."""
 SAMPLES = 1_000
 """Jobs that percentiles are taken of."""
 TREND = (timedelta(seconds=2), timedelta(minutes=5))
-"""How long ago a look must have been for the difference to say something."""
+"""Least and greatest age of the last count for a trend."""
 
 
 class StoreQuestions:
@@ -73,7 +73,7 @@ class StoreQuestions:
         self._registry = registry
         self._clock = clock
         self._seen: tuple[datetime, int] | None = None
-        """When pending jobs were last counted, and how many they were."""
+        """Time and result of the last count of pending jobs."""
 
     async def overview(self, *, minutes: int = 60) -> Overview:
         if not 1 <= minutes <= MAX_MINUTES:
@@ -109,7 +109,7 @@ class StoreQuestions:
         )
 
     def _time_to_drain(self, pending: int, speed: float, now: datetime) -> float | None:
-        """By how fast they become fewer since the last look; without one, by how fast jobs end."""
+        """From the trend since the last count; without one, from the speed of completion."""
         seen = self._seen
         nearest, farthest = TREND
         if seen is None or now - seen[0] >= nearest:
@@ -182,7 +182,7 @@ class StoreQuestions:
             wanted = set(which.states or JobState)
             estimate = sum(tally.count for tally in tallies if fits(tally, which))
             exact = all(tally.exact for tally in tallies if tally.state in wanted)
-            # What comes and goes while it is counted need not be counted one by one.
+            # States that change while they are counted need no exact number.
             if exact or estimate > at_most or not wanted <= STUCK:
                 return Count(estimate, exact)
         found = await self._store.run(self._store.count, which, at_most, now=self._clock.now())

@@ -1,4 +1,4 @@
-"""Levers on jobs: say how many, ask, act in batches, say what was done."""
+"""Actions on jobs: print how many, ask, act in batches, print the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DONE = {
     JobAction.TRIGGER: "triggered",
 }
 COUNTED = 10_000
-"""Jobs that are counted one by one before anybody is asked; more are estimated."""
+"""Jobs that are counted one by one for the question; more are estimated."""
 DESTRUCTIVE = frozenset({JobAction.CANCEL, JobAction.DELETE})
 
 
@@ -37,7 +37,7 @@ def act(
     confirmed: bool,
     as_json: bool,
 ) -> None:
-    """On the jobs with these ids, or on everything that matches the filter."""
+    """On the jobs with these ids, or on all jobs that match the filter."""
 
     async def run(session: Session) -> Batch:
         ids = read_ids(words)
@@ -63,11 +63,11 @@ def confirm(sentence: str, *, confirmed: bool) -> None:
     elif not sys.stdin.isatty():
         raise Failed(f"{sentence}: add --yes to do it", Exit.REFUSED)
     elif not click.confirm(harmless(f"{sentence}?"), err=True):
-        raise Failed("nothing was done", Exit.REFUSED)
+        raise Failed("nothing was changed", Exit.REFUSED)
 
 
 async def _on_these(session: Session, action: JobAction, ids: list[str]) -> Batch:
-    if len(ids) == 1:  # one that does not exist, or cannot be acted on, is worth a sentence
+    if len(ids) == 1:  # for one job, say why nothing was done
         await session.questions.job(ids[0])
     changed = passed_over = 0
     for begin in range(0, len(ids), MAX_PAGE):
@@ -104,7 +104,7 @@ async def _on_all(
 
 
 def many_jobs(count: Count) -> str:
-    """How many jobs match, as far as that can be told in bounded time."""
+    """How many jobs match, exact or estimated."""
     if count.exact:
         return plural(count.value, "job")
     return f"{found(count, COUNTED)} jobs" if count.value else "an unknown number of jobs"

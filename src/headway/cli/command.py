@@ -1,4 +1,4 @@
-"""The `headway` command: its commands, each in a module of its own name."""
+"""The `headway` command and its subcommands."""
 
 from __future__ import annotations
 

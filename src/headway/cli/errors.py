@@ -22,20 +22,20 @@ LONGEST_MESSAGE = 20_000
 
 
 class Exit(enum.IntEnum):
-    """What a command's exit code says; docs/command.md lists them."""
+    """Exit codes of all commands; docs/command.md lists them."""
 
     OK = 0
     PROBLEM = 1
-    """Something was found to be wrong, or went wrong."""
+    """A problem was found, or an error happened."""
     USAGE = 2
-    """The command line, a filter or an argument is not what it should be; nothing was done."""
+    """The command line, a filter or an argument is wrong; nothing was done."""
     NOT_FOUND = 3
     UNREACHABLE = 4
-    """The database or the server does not answer, or has no schema that fits."""
+    """The database or dashboard does not answer, or its schema does not fit."""
     REFUSED = 5
     """Not confirmed, or not allowed."""
     TIMEOUT = 6
-    """What was waited for has not happened yet."""
+    """The job did not end in time."""
     INTERRUPTED = 130
 
 

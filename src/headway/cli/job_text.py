@@ -1,4 +1,4 @@
-"""A job for people: its state as it is shown, what to note about it, and the whole of it."""
+"""A job in the terminal: in a few words, and in full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moment_now() -> datetime:
 
 
 def note_on(job: JobRecord, now: datetime) -> str:
-    """What matters most about it, in a few words."""
+    """What matters most about a job in its state, in a few words."""
     match job.state:
         case JobState.BLOCKED:
             return f"waits for {plural(len(job.blockers), 'sequence')}"
@@ -87,7 +87,7 @@ def print_job(detail: JobDetail) -> None:
 
 
 def print_reasons(explanation: Explanation, depth: int = 1) -> None:
-    """Why the blockers are not done, indented under what they block."""
+    """Why the blockers are not done, indented under the job that they block."""
     for reason in explanation.because:
         tell(f"{INDENT * depth}{reason.job_id}: {reason.sentence}")
         print_reasons(reason, depth + 1)
@@ -98,7 +98,7 @@ def _print_related(title: str, related: list[BlockerView]) -> None:
         click.echo()
         click.echo(click.style(title, bold=True))
     for each in related:
-        state = "no longer kept" if each.state is None else in_colour(each.state)
+        state = "deleted" if each.state is None else in_colour(each.state)
         named = f"{each.type or ''} {each.sequence_id}".lstrip()
         click.echo(f"{INDENT}{harmless(named)}  {state}")
 
@@ -131,7 +131,7 @@ def _progress(detail: JobDetail) -> str | None:
 
 
 def _value(text: str) -> str:
-    """Compact JSON as it is; anything else quoted as what it is."""
+    """JSON in compact form; other text as it is."""
     try:
         return msgspec.json.format(text, indent=0)
     except (msgspec.DecodeError, ValueError):

@@ -1,4 +1,4 @@
-"""What `--json` prints where the read model has no value of its own, and the list of it all.
+"""Values that only `--json` prints, and the table of all results by command.
 
 These shapes are promised: fields may be added, none is renamed or removed.
 """
@@ -38,7 +38,7 @@ class SequenceResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was started; with `--wait` also how its sequence ended."""
+    """A started job; with `--wait` also how its sequence ended."""
 
     id: str
     state: ShownState | None = None
@@ -54,7 +54,7 @@ class PauseResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What `doctor` found: `ok`, `warn` or `fail`, and what to do about it."""
+    """A finding of `doctor`: `ok`, `warn` or `fail`, and what to do about it."""
 
     level: str
     subject: str
@@ -63,7 +63,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting in effect, and who set it."""
+    """A setting in effect, and where it was set."""
 
     name: str
     value: str
@@ -71,14 +71,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that have not ended, against the code: how many were looked at, which do not fit."""
+    """Jobs that have not ended: how many were checked, and which of them this code cannot run."""
 
     examined: int
     incompatible: list[IncompatibleJob]
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that were moved, and those among them that an earlier, broken-off copy had sent."""
+    """Moved jobs, and how many of them an interrupted copy had sent before."""
 
     moved: int
     resumed: int

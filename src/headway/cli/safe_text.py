@@ -1,7 +1,7 @@
-"""Text from outside, made safe to show in a terminal.
+"""Foreign text, made safe for a terminal.
 
-Whatever is stored may hold escape sequences, control characters, marks that turn the direction of
-writing, or a megabyte. People are shown none of it: such characters are written as escapes.
+Stored text may hold escape sequences, control characters, marks that change the direction of
+writing, or a megabyte. Such characters are printed as escapes, and long text is cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from headway.domain.text import visible
 
 LONGEST = 2_000
-"""Characters of one value that are shown; `--json` has all of them."""
+"""Characters shown of one value; `--json` prints all."""
 
 _IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -25,12 +25,12 @@ def harmless(text: str, *, longest: int = LONGEST, keep_lines: bool = False) -> 
 
 
 def harmless_json(encoded: str) -> str:
-    """JSON whose strings hold no raw character that a terminal could act on; it means the same."""
+    """The same JSON with characters that a terminal could act on as escapes."""
     return _IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
 
 
 def width(text: str) -> int:
-    """Columns that it takes in a terminal."""
+    """Columns of a text in a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -44,7 +44,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """At most so many columns of it, with an ellipsis where it goes on."""
+    """At most so many columns of a text, with an ellipsis if it is longer."""
     if width(text) <= columns:
         return text
     kept, taken = "", 0

@@ -1,7 +1,7 @@
 """The target of a command: an app in a file or module, a database, or a dashboard.
 
-Every command takes `--app TARGET`; those without arguments of their own take it as their argument,
-too. What is left out is the environment's HEADWAY_APP, else the app in this folder.
+Every command takes `--app TARGET`; commands without other arguments also take it as their argument.
+Without it the target is HEADWAY_APP from the environment, else the app in this folder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headway.errors import HeadwayError
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILES = ("app.py", "main.py", "jobs.py")
-"""Where an app is looked for when none is named."""
+"""Files that are searched for an app when no target is given."""
 DATABASE = "headway.db"
-"""The default store's file, when there is no such file either."""
+"""File of the default store, the target if none of these files has an app."""
 ENVIRONMENT = "HEADWAY_APP"
 CODE = "file.py or module:app"
 APPS = "file.py, module:app or a DSN"
@@ -38,33 +38,33 @@ PLACES = "file.py, module:app, a DSN, or http://host:port"
 
 @dataclass(frozen=True)
 class DashboardUrl:
-    """A server that offers the admin API."""
+    """The address of a dashboard."""
 
     url: str
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target as it was written, and who named it."""
+    """A target as it was written, and where."""
 
     text: str
     source: str
 
     def load(self) -> Headway | DashboardUrl:
-        """What is looked at. Raises a usage error if there is no such thing."""
+        """The app or the dashboard. Raises a usage error if it does not exist."""
         found = self._load()
         if self.text.startswith("sqlite:///"):
             path = unquote(self.text.removeprefix("sqlite:///"))
-            if not Path(path).exists():  # a mistyped name should not make a file
+            if not Path(path).exists():  # a mistyped name must not create a file
                 raise Failed(
-                    f"there is no file {path}; name another, or make it: "
+                    f"there is no file {path}; name another, or create it: "
                     f"headway migrate up {self.text}",
                     Exit.UNREACHABLE,
                 )
         return found
 
     def load_app(self) -> Headway:
-        """What is worked on: the app or its database, which may still have to be made."""
+        """The app, or one on its database, which need not exist yet."""
         found = self._load()
         if isinstance(found, DashboardUrl):
             raise click.UsageError(
@@ -111,7 +111,7 @@ def target_option(function: F) -> F:
 
 
 def find_target(given: str | None) -> Target:
-    """What was given, else what the environment names, else what is in this folder."""
+    """The given target, else HEADWAY_APP, else the app or database in this folder."""
     if given is not None:
         return Target(given, "command line")
     if named := os.environ.get(ENVIRONMENT):
@@ -127,7 +127,7 @@ def find_target(given: str | None) -> Target:
 
 
 def find_file() -> str | None:
-    """The first of the usual files here that speaks of Headway."""
+    """The first of `FILES` in this folder that contains the word headway."""
     for name in FILES:
         path = Path(name)
         if path.is_file() and "headway" in path.read_text(encoding="utf-8", errors="replace"):
@@ -224,13 +224,13 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: Exception) -> Failed:
-    """The app's own code raised: its author is shown where."""
+    """The error with the traceback of the app's own code."""
     own = traceback.TracebackException.from_exception(error)
     for place, frame in enumerate(own.stack):
         if "importlib" not in frame.filename and frame.filename != __file__:
             del own.stack[:place]
             break
     else:
-        own.stack.clear()  # a syntax error names its own place
+        own.stack.clear()  # a syntax error names its line itself
     shown = "".join(own.format()).rstrip()
     return Failed(f"{name} cannot be imported:\n{shown}", Exit.PROBLEM)

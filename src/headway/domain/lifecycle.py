@@ -1,6 +1,5 @@
-"""The rules: what follows from how an execution went, and which states allow which action. The one
-place where retry, fail and lose are decided, and where a refused change is told apart. Stores
-apply, they never choose."""
+"""The rules: the settlement after an attempt, and the states that allow an action. Retry, fail and
+lose are decided here, and why a change is refused. Stores apply the decisions."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
     JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
     JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
 }
-"""The states of jobs on which an action has an effect."""
+"""States that allow an action. Client, operators, command, pages and API all read this table."""
 
 
 def shown_state(job: JobRecord, now: datetime) -> ShownState:
@@ -34,7 +33,7 @@ def shown_state(job: JobRecord, now: datetime) -> ShownState:
 
 
 def offered_actions(shown: ShownState) -> tuple[JobAction, ...]:
-    """What an operator can do to a job that is shown in this state. Triggering a job that is due
+    """The actions offered for a job that is shown in this state. Triggering a job that is due
     already would change nothing."""
     state = JobState.PENDING if shown is ShownState.SCHEDULED else JobState(shown.value)
     return tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.domain.job import JobState
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.errors import InvalidOption
 
 

@@ -1,4 +1,4 @@
-"""Where is measured: a schema, a file or a memory of its own, that nothing else is in."""
+"""The database of a benchmark: a schema, a file or a memory store of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = "headway_bench"
 
 
 class BenchDatabase(Protocol):
-    """An empty place for jobs. Its methods block; none of them is called while jobs run."""
+    """An empty store. Its methods block; none of them is called while jobs run."""
 
     dsn: str
     schema: str
@@ -51,7 +51,7 @@ def app_on(database: BenchDatabase) -> Headway:
 
 
 def existing_database(dsn: str, schema: str) -> BenchDatabase:
-    """One that somebody has made."""
+    """A database that exists already."""
     return SqliteBench(dsn) if dsn.startswith("sqlite:") else PostgresBench(dsn, schema)
 
 

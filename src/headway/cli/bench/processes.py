@@ -23,7 +23,7 @@ class WorkerFailed(HeadwayError):
 
 
 class WorkerProcess:
-    """One of them. It stands ready; `drain` or `begin` lets it loose."""
+    """A worker process that is ready; `drain` or `begin` starts its work."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -52,7 +52,7 @@ class WorkerProcess:
         return int(answer)
 
     async def stop(self) -> None:
-        """Politely, then not. Returns when it is gone; safe to repeat."""
+        """Terminate, then kill. Returns when the process is gone; safe to repeat."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -84,7 +84,7 @@ class WorkerProcess:
 async def worker_processes(
     database: BenchDatabase, count: int
 ) -> AsyncGenerator[list[WorkerProcess]]:
-    """Processes that are connected and wait to be let loose."""
+    """Processes that are connected and ready to work."""
     command = [sys.executable, "-m", "headway.cli.bench.worker"]
     environment = {**os.environ, **worker_environment(database)}
     workers: list[WorkerProcess] = []

@@ -1,4 +1,4 @@
-"""`headway bench`: what it measures is in `benching`."""
+"""`headway bench`: measures Headway on your database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headway check`: what a deployment of this code would break."""
+"""`headway check`: finds waiting jobs that this code cannot run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ BATCH = 1_000
 @app_argument
 @json_option
 def check(app: Headway, as_json: bool) -> None:
-    """Find waiting jobs that this code could not run.
+    """Find waiting jobs that this code cannot run.
 
-    Holds the inputs of jobs that have not ended against the job types in this code, and exits with
-    1 if some do not fit: run it before a deployment.
+    Compares the inputs of jobs that have not ended with the job types of this code, and exits with
+    1 if some do not fit. Run it before a deployment.
     """
     if not list(app.registry):
         raise click.UsageError("name the app itself, for its job types: app.py or module:app")
@@ -51,6 +51,6 @@ def check(app: Headway, as_json: bool) -> None:
     else:
         rows = [(each.job_id, each.type, each.state, each.problem) for each in report.incompatible]
         print_table(COLUMNS, rows)
-        say(f"{report.examined:,} waiting jobs looked at, {len(report.incompatible):,} do not fit")
+        say(f"{report.examined:,} waiting jobs checked, {len(report.incompatible):,} do not fit")
     if report.incompatible:
         raise SystemExit(Exit.PROBLEM)

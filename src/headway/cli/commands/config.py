@@ -1,4 +1,4 @@
-"""`headway config show`: the settings in effect, and where each came from; secrets are masked."""
+"""`headway config show`: the settings in effect; secrets are masked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IN_SECONDS = frozenset(
     }
 )
 OPTIONS = {"lease_for": "LEASE"}
-"""Settings that the worker's options call otherwise."""
+"""Settings with another name as an option of `headway worker`."""
 DERIVED = {
     "heartbeat_every": "a third of the lease",
     "poll_when_told": "up to three times poll_every",
@@ -48,14 +48,14 @@ _SECRET = re.compile(
 
 @click.group()
 def config() -> None:
-    """Settings."""
+    """Show settings."""
 
 
 @config.command()
 @unloaded_argument
 @json_option
 def show(target: Target, as_json: bool) -> None:
-    """The settings in effect, and where each came from. Secrets are masked."""
+    """Show the settings in effect, and where each was set. Secrets are masked."""
     found = list(_settings(target))
     if as_json:
         print_json(found)

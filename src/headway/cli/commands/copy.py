@@ -1,4 +1,4 @@
-"""`headway copy`: live jobs from one store to another, while producers and workers go on."""
+"""`headway copy`: moves live jobs to another store while producers and workers go on."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from headway.runtime.store_errors import in_short, is_transient
 
 PAUSE = 0.5
 """Seconds between passes that found nothing to move."""
-PATIENCE = 60.0
-"""Seconds that a store may be away."""
+AWAY_FOR = 60.0
+"""Seconds that a store may be unreachable."""
 SAY_EVERY = 5.0
 
 
 @click.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--history", is_flag=True, help="Also jobs that completed or were cancelled.")
-@click.option("--follow", is_flag=True, help="Go on with what is started in FROM, until Ctrl-C.")
+@click.option("--history", is_flag=True, help="Also move completed and cancelled jobs.")
+@click.option(
+    "--follow", is_flag=True, help="Keep moving jobs that are started in FROM, until Ctrl-C."
+)
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask.")
 @json_option
 def copy(
@@ -39,9 +41,9 @@ def copy(
 ) -> None:
     """Move jobs from one store to another while producers and workers of both go on.
 
-    Waiting, scheduled, blocked and failed jobs arrive as they were, with all that belongs to them;
-    a running job moves when it has ended. It ends when nothing is left in FROM. Broken off at any
-    moment, even by kill -9, the same command goes on: no job is lost, none runs twice.
+    Waiting, scheduled, blocked and failed jobs keep their state, with all jobs that belong to them;
+    a running job moves when it has ended. The command ends when FROM is empty. Interrupted at any
+    moment, even by kill -9, run it again: no job is lost, none runs twice.
     """
     one, other = (Target(text, "the command line").load_app() for text in (source, target))
     mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
@@ -80,7 +82,7 @@ async def _move(
     began = time.monotonic()
     resumed = moved = await mover.resume()
     if resumed:
-        say(f"{plural(resumed, 'job')} that were on their way have arrived")
+        say(f"{plural(resumed, 'job')} of an interrupted copy have arrived")
     for queue in await mover.pause_queues():
         say(f"queue {queue} is paused in {target.store.name} as well")
     with click.progressbar(
@@ -115,7 +117,7 @@ async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling)
             if not is_transient(error):
                 raise
             away_since = away_since or time.monotonic()
-            if time.monotonic() - away_since > PATIENCE:
+            if time.monotonic() - away_since > AWAY_FOR:
                 raise
             telling.away(error)
             await asyncio.sleep(PAUSE)
@@ -131,7 +133,7 @@ async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling)
 
 
 class _Telling:
-    """What is said along the way to those who have no progress bar to look at; now and then."""
+    """Messages now and then, where there is no progress bar."""
 
     def __init__(self) -> None:
         self._moved = 0
@@ -148,7 +150,7 @@ class _Telling:
             self._say(f"waiting for running jobs: {plural(count, 'job')} depend on them")
 
     def away(self, error: Exception) -> None:
-        self._say(f"a store is away, and tried again: {in_short(error)}")
+        self._say(f"a store does not answer, trying again: {in_short(error)}")
 
     def _say(self, sentence: str) -> None:
         if sentence != self._last:

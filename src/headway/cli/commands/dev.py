@@ -1,4 +1,4 @@
-"""`headway dev`: everything on one terminal; what it does is in `developing`."""
+"""`headway dev`: a worker and the dashboard, restarted when files change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.cli.target import Target, code_argument
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
-    help="The dashboard's.  [default: 8420, or a free one]",
+    help="Port of the dashboard.  [default: 8420, or a free one]",
 )
 @click.option("--no-dashboard", is_flag=True, help="Only run jobs.")
 def dev(target: Target, port: int | None, no_dashboard: bool) -> None:
@@ -23,5 +23,5 @@ def dev(target: Target, port: int | None, no_dashboard: bool) -> None:
     file beside the app changes. Ctrl-C ends it.
     """
     if port is not None and no_dashboard:
-        raise click.UsageError("--port is the dashboard's")
+        raise click.UsageError("--port and --no-dashboard do not go together")
     raise SystemExit(develop(target.text, port=port, dashboard=not no_dashboard))

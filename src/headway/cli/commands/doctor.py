@@ -1,4 +1,4 @@
-"""`headway doctor`: looks at everything that usually goes wrong, and says what to do."""
+"""`headway doctor`: checks for common problems."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from headway.cli.target import app_argument
 @app_argument
 @json_option
 def doctor(app: Headway, as_json: bool) -> None:
-    """Look for what usually goes wrong.
+    """Check for common problems.
 
-    Each line says ok, warn or fail, and what to do. Exits with 1 if something failed; changes
-    nothing.
+    Prints ok, warn or fail and what to do. Exits with 1 if a check failed; changes nothing.
     """
     found = [*examine_environment(app), *run_loop(examine_store(app))]
     if as_json:

@@ -1,4 +1,4 @@
-"""`headway jobs`: which there are, what became of them, and the levers on them."""
+"""`headway jobs`: list, show, tail and change jobs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COLUMNS = (
 
 @click.group()
 def jobs() -> None:
-    """List jobs, look at one, retry, cancel, trigger or delete them.
+    """List jobs, show one, retry, cancel, trigger or delete jobs.
 
     A FILTER is words such as state:failed type:charge queue:mail args.order_id:7 error:timeout
-    created:<1h; all of them must be true of a job.
+    created:<1h; a job must match all of them.
     """
 
 
@@ -45,7 +45,7 @@ def jobs() -> None:
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
 )
-@click.option("--cursor", help="Go on where another list ended.")
+@click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
 @json_option
 def list_(
     words: tuple[str, ...],
@@ -54,7 +54,7 @@ def list_(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """Jobs that match, newest first."""
+    """List jobs that match, newest first."""
 
     async def run(session: Session) -> Page:
         return await find(session, read_filter(words), cursor, limit)
@@ -88,7 +88,7 @@ def list_(
 @target_option
 @json_option
 def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Everything about one job."""
+    """Show everything about one job."""
     detail = in_session(target, lambda session: session.questions.job(id))
     if as_json:
         print_json(detail)
@@ -105,39 +105,39 @@ def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
     type=click.IntRange(min=0, max=200),
     default=10,
     show_default=True,
-    help="Jobs that are shown to begin with.",
+    help="Earlier jobs to show first.",
 )
 @click.option(
-    "--every", type=duration, default="500ms", show_default=True, help="How often to look."
+    "--every", type=duration, default="500ms", show_default=True, help="Time between two looks."
 )
 @json_option
 def tail(
     words: tuple[str, ...], target: Headway | DashboardUrl, last: int, every: float, as_json: bool
 ) -> None:
-    """Show what happens to jobs that match, line by line, until Ctrl-C."""
+    """Print changes of jobs that match, line by line, until Ctrl-C."""
     tail_jobs(target, words, last=last, every=every, as_json=as_json)
 
 
 def _verb(action: JobAction, help: str) -> None:
-    """Add a command that acts on the jobs named, or on all that match a filter."""
+    """Add a command for an action on jobs by id, or on all jobs that match a filter."""
 
     @jobs.command(action.value, help=help)
     @targets_argument
     @target_option
-    @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+    @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
     @json_option
     def _(words: tuple[str, ...], target: Headway | DashboardUrl, yes: bool, as_json: bool) -> None:
         act(target, action, words, confirmed=yes, as_json=as_json)
 
 
-_verb(JobAction.RETRY, "Make failed or cancelled jobs due again.")
-_verb(JobAction.CANCEL, "End jobs that have not ended; who runs one is told to stop.")
-_verb(JobAction.DELETE, "Delete the sequences of jobs that have ended, whole.")
-_verb(JobAction.TRIGGER, "Make scheduled jobs due now.")
+_verb(JobAction.RETRY, "Run failed or cancelled jobs again.")
+_verb(JobAction.CANCEL, "Cancel jobs that have not ended; handlers that run are interrupted.")
+_verb(JobAction.DELETE, "Delete sequences that have ended, with all their jobs.")
+_verb(JobAction.TRIGGER, "Run scheduled jobs now.")
 
 
 async def find(session: Session, which: JobFilter, cursor: str | None, limit: int) -> Page:
-    """As many as were asked for; pages may be short where a filter has to look at many jobs."""
+    """As many as `limit`; a page may be short where a filter has to read many jobs."""
     found: list[JobRecord] = []
     while True:
         wanted = min(limit - len(found), MAX_PAGE)
@@ -147,4 +147,4 @@ async def find(session: Session, which: JobFilter, cursor: str | None, limit: in
         if cursor is None or len(found) >= limit:
             return Page(found, cursor)
         if not page.jobs and watched():
-            say("looking further …")
+            say("searching …")

@@ -1,7 +1,7 @@
-"""`headway jobs tail`: looks again and again, and tells what has changed since.
+"""`headway jobs tail`: reads the jobs again and again, and prints what has changed.
 
-Each look asks for the newest jobs, the running ones and those that ended since the last look, so
-that a long queue does not hide what happens at its other end.
+Each look reads the newest jobs, the running ones and those that ended since the last look, so that
+a long queue does not hide the jobs at its other end.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, Age, JobFilter
 
 AT_ONCE = 200
-"""The newest and the running jobs that a look sees."""
+"""Newest and running jobs read in one look."""
 MOST_ENDED = 3_000
-"""Jobs that ended since the last look; where there are more, it says so."""
+"""Ended jobs read in one look; if there are more, a message says so."""
 OVERLAP = 2.0
-"""Seconds that looks overlap, for what was committed late."""
+"""Seconds that two looks overlap, for late commits."""
 REMEMBERED = 10_000
 
 State = tuple[JobState, int, int, int]
@@ -47,7 +47,7 @@ def tail_jobs(
             await asyncio.sleep(every)
             await tail.look()
 
-    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+    with contextlib.suppress(KeyboardInterrupt):  # ends the command
         in_session(target, run)
 
 
@@ -74,14 +74,14 @@ class _Tail:
         self._looked = time.monotonic()
         changed = [job for job in found.values() if self._known.get(job.id) != _state(job)]
         for job in sorted(changed, key=_happened_at):
-            self._known.pop(job.id, None)  # so that those forgotten first are the oldest
+            self._known.pop(job.id, None)  # the oldest are forgotten first
             self._known[job.id] = _state(job)
             self._tell(job)
         for id in list(self._known)[: max(0, len(self._known) - REMEMBERED)]:
             del self._known[id]
 
     async def _moving(self) -> list[JobRecord]:
-        """What runs, and what ended since the last look."""
+        """Running jobs, and those that ended since the last look."""
         found: list[JobRecord] = []
         if not self._which.states or JobState.RUNNING in self._which.states:
             running = msgspec.structs.replace(self._which, states=(JobState.RUNNING,))
@@ -102,7 +102,7 @@ class _Tail:
             cursor = page.cursor
             if cursor is None:
                 return found
-        say("more jobs end than can be told; a filter helps")
+        say("more jobs end than can be printed; use a filter")
         return found
 
     async def _newest(self, which: JobFilter) -> list[JobRecord]:

@@ -1,4 +1,4 @@
-"""`headway migrate`: creates the schema, and says what is missing."""
+"""`headway migrate`: creates and updates the schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def migrate() -> None:
 @app_argument
 @json_option
 def up(app: Headway, as_json: bool) -> None:
-    """Apply what is missing. Safe to repeat, and from several places at once."""
+    """Apply the missing steps. Safe to repeat, and to run several times at once."""
     applied = run_loop(_up(app))
     if as_json:
         print_json(applied)

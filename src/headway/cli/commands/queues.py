@@ -1,4 +1,4 @@
-"""`headway queues`: how full they are; pausing, resuming and draining them."""
+"""`headway queues`: list, pause, resume and drain queues."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ COLUMNS = (
 
 @click.group()
 def queues() -> None:
-    """List queues, pause, resume or drain them."""
+    """List, pause, resume or drain queues."""
 
 
 @queues.command("list")
 @target_argument
 @json_option
 def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Queues that hold jobs, were paused, or are worked on."""
+    """List queues that hold jobs, were paused, or have a worker."""
     found = in_session(target, lambda session: session.questions.queues())
     if as_json:
         print_json(found)
@@ -59,7 +59,7 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
     ]
     print_table(COLUMNS, rows)
     if not rows:
-        say("there are no queues yet: no job was started, and no worker runs")
+        say("no queues: no job was started, and no worker runs")
 
 
 @queues.command()
@@ -67,7 +67,7 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
 @target_option
 @json_option
 def pause(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Let no more jobs of these queues be claimed; those that run go on."""
+    """Start no more jobs of these queues; running jobs go on."""
     _pause(target, names, paused=True, as_json=as_json)
 
 
@@ -76,7 +76,7 @@ def pause(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool)
 @target_option
 @json_option
 def resume(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Let jobs of these queues be claimed again."""
+    """Start jobs of these queues again."""
     _pause(target, names, paused=False, as_json=as_json)
 
 
@@ -84,11 +84,11 @@ def resume(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool
 @click.argument("names", nargs=-1, required=True)
 @app_option
 @click.option("--concurrency", type=click.IntRange(min=1), help="Jobs run at once.  [default: 50]")
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def drain(names: tuple[str, ...], app: Headway, concurrency: int | None, verbose: bool) -> None:
     """Run the jobs of these queues in this process, until none is due.
 
-    Jobs that are due later, retries among them, are not waited for; nor is what other workers run.
+    Does not wait for jobs that are due later, such as retries, nor for jobs on other workers.
     """
     try:
         lanes = [WorkQueue(name) for name in dict.fromkeys(names)]

@@ -1,4 +1,4 @@
-"""`headway sequences`: jobs that follow one another, and what was started or waited for by them."""
+"""`headway sequences`: list and show sequences, and the jobs around one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STEPS = (
 
 @click.group()
 def sequences() -> None:
-    """List sequences, look at one, or see all that came of it."""
+    """List sequences, show one, or the tree of jobs around it."""
 
 
 @sequences.command("list")
@@ -52,7 +52,7 @@ def sequences() -> None:
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
 )
-@click.option("--cursor", help="Go on where another list ended.")
+@click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
 @json_option
 def list_(
     words: tuple[str, ...],
@@ -61,7 +61,7 @@ def list_(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """Sequences whose current job matches, newest first."""
+    """List sequences whose current job matches, newest first."""
 
     async def run(session: Session) -> SequencePage:
         return await _find(session, read_filter(words), cursor, limit)
@@ -87,7 +87,7 @@ def list_(
 @target_option
 @json_option
 def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
-    """One sequence, job by job; ID is its own or one of its jobs'."""
+    """Show one sequence, job by job; ID is its own or that of one of its jobs."""
 
     async def run(session: Session) -> SequenceResult:
         sequence_id = (await session.questions.job(id)).job.sequence_id
@@ -134,12 +134,11 @@ def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
     type=click.IntRange(1, MAX_GRAPH),
     default=500,
     show_default=True,
-    help="Jobs at most.",
+    help="Most jobs to show.",
 )
 @json_option
 def tree(id: str, target: Headway | DashboardUrl, limit: int, as_json: bool) -> None:
-    """Everything under the root of a job or sequence: what continued it, what it started, what it
-    waited for."""
+    """Show all jobs under the root of a job or sequence: continuations, started jobs, blockers."""
     graph = in_session(target, lambda session: session.questions.graph(id, at_most=limit))
     if as_json:
         print_json(graph)

@@ -1,4 +1,4 @@
-"""A graph of jobs as an indented tree; what is reached twice is drawn once."""
+"""`headway sequences tree`: a graph of jobs as an indented tree; each job is printed once."""
 
 from __future__ import annotations
 

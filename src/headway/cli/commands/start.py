@@ -1,4 +1,4 @@
-"""`headway start`: a job from the command line."""
+"""`headway start`: starts a job."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ from headway.domain.views import ShownState
 from headway.errors import ResultError, ResultTimeout
 
 LOOK_EVERY = 0.5
-"""Seconds between looks at a job behind a server."""
+"""Seconds between two looks at a job of a dashboard."""
 
 
 @click.command()
 @click.argument("type")
 @click.argument("arguments", metavar="[JSON]", default="{}")
 @target_option
-@click.option("--in", "delay", type=duration, help="Not before so long from now: 5m, 1h30m.")
-@click.option("--at", type=moment, help="Not before this time: 2026-12-24T18:00.")
-@click.option("--key", help="Start it once under this key, as long as it has not ended.")
-@click.option("--queue", help="Another queue than the type's.")
-@click.option("--priority", type=int, help="Another priority than the type's; higher runs first.")
+@click.option("--in", "delay", type=duration, help="Delay before it starts: 5m, 1h30m.")
+@click.option("--at", type=moment, help="Time to start it at: 2026-12-24T18:00.")
+@click.option(
+    "--key", help="Deduplication key: starts nothing while a job with this key has not ended."
+)
+@click.option("--queue", help="Queue, instead of the type's.")
+@click.option("--priority", type=int, help="Priority, instead of the type's; higher runs first.")
 @click.option(
     "--wait", is_flag=True, help="Wait until its sequence has ended, and print its output."
 )
-@click.option("--timeout", type=duration, help="How long --wait waits.  [default: for ever]")
+@click.option("--timeout", type=duration, help="Longest time for --wait.  [default: for ever]")
 @json_option
 def start(
     type: str,

@@ -20,11 +20,11 @@ from headway.domain.views import Percentiles
     type=click.IntRange(min=1, max=MAX_MINUTES),
     default=60,
     show_default=True,
-    help="How far back throughput is shown.",
+    help="Minutes of throughput to show.",
 )
 @json_option
 def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
-    """How many jobs there are, how fast they go."""
+    """Show numbers of jobs, throughput and times."""
     found = in_session(target, lambda session: session.questions.overview(minutes=minutes))
     if as_json:
         print_json(found)

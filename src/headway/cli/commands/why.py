@@ -16,7 +16,7 @@ from headway.cli.target import DashboardUrl, target_option
 @target_option
 @json_option
 def why(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Why a job is not running, or what it does, in one sentence."""
+    """Say in one sentence why a job is not running, or what it does."""
     explanation = in_session(target, lambda session: session.questions.why(id))
     if as_json:
         print_json(explanation)

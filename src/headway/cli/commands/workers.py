@@ -1,4 +1,4 @@
-"""`headway workers`: who runs jobs."""
+"""`headway workers`: list workers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLUMNS = (
 
 @click.group()
 def workers() -> None:
-    """Who runs jobs."""
+    """List workers."""
 
 
 @workers.command("list")
 @target_argument
 @json_option
 def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Workers that were heard of lately, living or not."""
+    """List workers, living or silent."""
     found = in_session(target, lambda session: session.questions.workers())
     if as_json:
         print_json(found)

@@ -1,4 +1,4 @@
-"""The process that has the app's code: a worker and the dashboard, until the parent ends it."""
+"""The child process: a worker and the dashboard, until the reloader stops it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headway.domain.text import plural
 from headway.errors import ConfigurationError
 
 GRACE = 2.0
-"""Seconds that running jobs get when files change; whoever waits for a reload waits for them."""
+"""Seconds for running jobs to finish before a reload."""
 TOKEN = "HEADWAY_DEV_TOKEN"
 AGAIN = "HEADWAY_DEV_AGAIN"
 
@@ -67,7 +67,7 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str | None]:
-    """Serve it while the block runs, if it is wanted and installed; its address."""
+    """Serve the dashboard while the block runs, if it is installed; its address."""
     if not port:
         yield None
         return
@@ -82,7 +82,7 @@ async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str 
 
 
 def _set_up_logs() -> None:
-    """What handlers log is shown; of what Headway itself does, the lines tell."""
+    """Shows the logs of handlers; `LineObserver` prints what Headway does."""
     set_up_logs(verbose=False)
     logging.getLogger("headway").setLevel(logging.CRITICAL)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

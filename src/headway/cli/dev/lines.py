@@ -1,4 +1,4 @@
-"""One readable line per job: when, what became of it, its type, the end of its id, how long."""
+"""One line per attempt: time, outcome, type, end of the id, duration."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from headway.domain.text import span
 from headway.observers.logs import level_of, line
 
 A_SECOND = 100
-"""Completed jobs told one by one in a second; of more, only their number is told."""
+"""Completed jobs printed one by one in a second; of more, only the number."""
 LONGEST_ERROR = 300
 COLOURS = {"done": "green", "retry": "yellow", "failed": "red", "lost": "red", "later": "blue"}
 
 
 class LineObserver:
-    """Prints what becomes of jobs. Safe to call from any thread."""
+    """Prints the outcome of attempts. Safe to call from any thread."""
 
     every_job = True
 

@@ -20,14 +20,14 @@ from headway.cli.output import say
 from headway.cli.worker.parent_pipe import Parent
 
 LOOK_EVERY = 0.25
-"""Seconds between looks at the files."""
+"""Seconds between two looks at the files."""
 PATIENCE = 15.0
 """Seconds that a child gets to end before it is killed."""
 USUAL_PORT = 8420
 
 
 def develop(target: str, *, port: int | None, dashboard: bool) -> int:
-    """Until SIGINT or SIGTERM; a second one does not wait for running jobs."""
+    """Run until SIGINT or SIGTERM; a second signal does not wait for running jobs."""
     file, _, _ = target.partition(":")
     folder = Path(file).resolve().parent if file.endswith(".py") else Path.cwd()
     watcher = Watcher(folder)
@@ -63,7 +63,7 @@ def develop(target: str, *, port: int | None, dashboard: bool) -> int:
 
 
 class _Child:
-    """The app's process; replaced, not repaired."""
+    """The process with the app's code."""
 
     def __init__(self, target: str, port: int) -> None:
         self._command = [
@@ -91,7 +91,7 @@ class _Child:
         self._environment[AGAIN] = "1"
 
     def stop(self) -> None:
-        """Let it end what it runs, for a moment."""
+        """Stop it; running jobs get a moment to finish."""
         process = self._process
         if process is None:
             return
@@ -109,14 +109,14 @@ class _Child:
             self._process.terminate()
 
     def notice_end(self) -> None:
-        """Say so if it ended by itself."""
+        """Print a message if it ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             self._process = None
             say("waiting for a change")
 
 
 def _free_port() -> int:
-    """The usual one if nobody has it."""
+    """8420 if it is free, else another."""
     for port in (USUAL_PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

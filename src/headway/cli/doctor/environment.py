@@ -1,4 +1,4 @@
-"""This machine: Python, what is installed, and the code that was named."""
+"""Checks of Python, the installed packages and the app's code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTRAS = {
     "prometheus": "prometheus-client",
     "uvloop": "uvloop",
 }
-"""Extras, and what shows that one is there."""
+"""Extras, and the package that shows that one is installed."""
 
 
 def examine_environment(app: Headway) -> list[Diagnosis]:
@@ -67,9 +67,9 @@ def _types(app: Headway) -> Diagnosis:
 def _notifier(app: Headway) -> Diagnosis:
     kind = type(app.notifier).__name__
     if app.notifier.reach > Reach.PROCESS or not app.store.capabilities.across_processes:
-        return ok("notifier", f"{kind} wakes those who wait")
+        return ok("notifier", f"{kind} wakes workers and waiting clients")
     return warn(
         "notifier",
-        f"{kind} wakes nobody in other processes, so workers find jobs by polling",
+        f"{kind} does not reach other processes, so workers find jobs by polling",
         "Leave out `notifier` to have the store's own, or name redis:// or nats://.",
     )

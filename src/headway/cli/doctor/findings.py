@@ -1,4 +1,4 @@
-"""Findings, by how bad they are."""
+"""Diagnoses by level."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def ok(subject: str, finding: str) -> Diagnosis:
 
 
 def warn(subject: str, finding: str, advice: str) -> Diagnosis:
-    """It works, and may hurt."""
+    """It works, but may cause trouble."""
     return Diagnosis(level="warn", subject=subject, finding=finding, advice=advice)
 
 

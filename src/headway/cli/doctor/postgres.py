@@ -1,4 +1,4 @@
-"""What hurts a queue on PostgreSQL: settings, old transactions, a vacuum that does not come."""
+"""Checks of PostgreSQL: settings, old transactions, vacuum, connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hurts a queue in an SQLite file: how it is written, its log, and the disk it is on."""
+"""Checks of an SQLite file: durability, write-ahead log, disk space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: whether it answers, whether its schema fits, and whether its jobs are worked on."""
+"""Checks of the store, its schema, and whether workers run its jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def examine_store(app: Headway) -> list[Diagnosis]:
     try:
         steps = await app.store.migration_status()
     except HeadwayError as error:
-        return [fail("store", str(error), "Nothing else can be looked at before it answers.")]
+        return [fail("store", str(error), "No other check is possible before it answers.")]
     found = [ok("store", f"{name} answers")]
     missing = [step.name for step in steps if step.applied_at is None]
     if missing:
@@ -76,9 +76,9 @@ async def _examine_staged_jobs(app: Headway) -> list[Diagnosis]:
         return []
     return [
         warn(
-            "moved jobs",
-            "jobs are on their way here from another store, and nobody runs them meanwhile",
-            "If no headway copy is running, it was broken off: run the same command again.",
+            "copy",
+            "jobs are on their way from another store, and do not run meanwhile",
+            "If no headway copy is running, it was interrupted: run the same command again.",
         )
     ]
 
@@ -125,7 +125,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Dia
     found += [
         warn(
             "workers",
-            f"{each.worker.id} was last heard of {span(each.seen_ago)} ago and did not sign off",
+            f"{each.worker.id} sent its last heartbeat {span(each.seen_ago)} ago, without stopping",
             "It was killed, is frozen or cannot reach the store; its jobs come back by themselves.",
         )
         for each in workers

@@ -1,4 +1,4 @@
-"""How a worker's command logs: a line for people, or JSON for machines, with the job on each."""
+"""Logs of `headway worker`: lines or JSON, each with its job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": LineFormatter, "json"
 
 
 def set_up_logs(*, verbose: bool) -> None:
-    """On stderr. Handlers that the app has set up itself stay, unless a format is asked for."""
+    """On stderr. The app's own handlers stay, unless HEADWAY_LOG_FORMAT is set."""
     wanted = os.environ.get(FORMAT, "")
     formatter = _FORMATTERS.get(wanted or "text")
     if formatter is None:

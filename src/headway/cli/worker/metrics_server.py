@@ -1,4 +1,4 @@
-"""`headway worker --http`: where a worker shows its metrics and its health."""
+"""`headway worker --http`: serves a worker's metrics and health."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def metrics_page(app: Headway) -> Page | None:
 
 @contextmanager
 def metrics_server(worker: Worker, address: tuple[str, int], page: Page | None) -> Generator[None]:
-    """While the worker runs."""
+    """Serves while the block runs."""
     host, port = address
     endpoint = Endpoint(host, port, lambda: worker.health, page)
     try:

@@ -15,7 +15,7 @@ PIPE = "HEADWAY_PARENT_PIPE"
 
 
 class Parent:
-    """The end of the parent, for as long as it lives."""
+    """The parent's end of a pipe, open while the parent lives."""
 
     def __init__(self) -> None:
         self.child_end, self._own_end = os.pipe()  # neither is inherited unless it is passed on
@@ -26,7 +26,7 @@ class Parent:
 
 
 def when_orphaned(call: Callable[[], None]) -> None:
-    """Have it called on the running loop when the parent is gone, if there is one that counts."""
+    """Call it on the running loop when the parent is gone, if a parent passed its pipe."""
     number = os.environ.pop(PIPE, "")  # it is of no use to processes that are started from here
     if not number:
         return

@@ -74,17 +74,17 @@ async def _work(
 
 
 def _handlers_go_on() -> bool:
-    """Whether a handler runs that did not listen to its interruption: in a task, or in a thread."""
+    """Whether a handler ignores its interruption, in a task or in a thread."""
     return len(asyncio.all_tasks()) > 1 or any(
         thread.name.startswith(HANDLER_THREAD) for thread in threading.enumerate()
     )
 
 
 def _stop_on_signals(worker: Worker) -> Callable[[], bool]:
-    """Tells whether somebody has asked the worker to stop."""
+    """The function tells whether the worker was asked to stop."""
     asked = False
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread hears signals, and what they do is for the program to say.
+        # Only the main thread gets signals, and the program decides what they do.
         return lambda: asked
     loop = asyncio.get_running_loop()
 

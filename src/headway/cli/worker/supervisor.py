@@ -40,7 +40,7 @@ class _Child:
         )
 
     def look_after(self, stops: int) -> None:
-        """Tell it as often to stop as the supervisor was told. Replace it if it died, after a
+        """Pass on the stop signals of the supervisor. Replace the process if it died, after a
         pause."""
         code = self.process.poll()
         if self.finished:
@@ -67,7 +67,7 @@ class _Child:
 
     @property
     def exit_code(self) -> int:
-        """0 too for one that was told to stop before it could hear it."""
+        """Also 0 for a process that was stopped before it could handle the signal."""
         code = self.process.returncode
         return 0 if self._told and code == -signal.SIGTERM else abs(code)
 
