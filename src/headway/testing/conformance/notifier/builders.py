@@ -16,9 +16,9 @@ from headway.testing.conformance.case import Cases
 Make = Callable[[], Notifier]
 
 PATIENCE = 10.0
-"""Seconds that news is waited for."""
+"""Seconds to wait for news."""
 SILENCE = 0.3
-"""Seconds after which news that has not come is taken not to come."""
+"""Seconds to wait for news that must not come."""
 
 
 NotifierCases = Cases[Make, [Reach, bool]]
@@ -30,8 +30,8 @@ def reaching(least: Reach, *, counting: bool | None = None) -> Callable[[Reach, 
     return lambda reach, counts: reach >= least and counting in (None, counts)
 
 
-class Heard:
-    """A listener that remembers, and can be waited for."""
+class RecordingListener:
+    """Records its news, and can be waited for."""
 
     def __init__(self) -> None:
         self.news: list[News] = []
@@ -42,7 +42,7 @@ class Heard:
         self._changed.set()
 
     async def until(self, *expected: News) -> None:
-        """Wait until all of these were heard, in whatever order."""
+        """Wait until all of these have come, in any order."""
         await self.until_count(len(expected))
         missing = [news for news in expected if news not in self.plain()]
         assert not missing, f"{missing} is missing from {self.news}"
@@ -57,7 +57,7 @@ class Heard:
             raise AssertionError(f"only {self.news} was heard, {count} were expected") from None
 
     def plain(self) -> list[News]:
-        """What was heard, without what notifiers add for themselves."""
+        """The recorded news, without the hints that notifiers add."""
         return [
             msgspec.structs.replace(news, hint=None) if hasattr(news, "hint") else news
             for news in self.news
@@ -66,7 +66,7 @@ class Heard:
 
 @asynccontextmanager
 async def opened(make: Make, count: int = 2) -> AsyncGenerator[list[Notifier]]:
-    """Notifiers that are open, and closed afterwards."""
+    """Open notifiers, closed at the end."""
     async with AsyncExitStack() as stack:
         notifiers: list[Notifier] = []
         for _ in range(count):
@@ -78,12 +78,12 @@ async def opened(make: Make, count: int = 2) -> AsyncGenerator[list[Notifier]]:
 
 
 async def silence() -> None:
-    """Wait for what must not come."""
+    """Wait for news that must not come."""
     await asyncio.sleep(SILENCE)
 
 
 def interest_in(
     *, queue: str = "mail", type: str = "send", worker: str | None = None, **others: Any
 ) -> Interest:
-    """A worker's."""
+    """The interest of a worker."""
     return Interest(queues=frozenset((queue,)), types=frozenset((type,)), worker=worker, **others)

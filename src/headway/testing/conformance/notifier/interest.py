@@ -1,13 +1,13 @@
-"""Interest: who hears nothing of what does not concern them."""
+"""Interest: a listener gets only the news that it asked for."""
 
 from __future__ import annotations
 
 from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Reach
 from headway.testing.conformance.notifier.builders import (
-    Heard,
     Make,
     NotifierCases,
+    RecordingListener,
     interest_in,
     opened,
     reaching,
@@ -17,9 +17,9 @@ case = NotifierCases("interest", reaching(Reach.PROCESS))
 
 
 async def _heard(make: Make, interest: Interest, published: list[News]) -> list[News]:
-    """What somebody with this interest hears; an onlooker tells when everything has come."""
+    """The news for a listener with this interest; another listener shows that all news have come."""
     async with opened(make) as (one, other):
-        heard, onlooker = Heard(), Heard()
+        heard, onlooker = RecordingListener(), RecordingListener()
         await other.subscribe(heard, interest)
         await other.subscribe(onlooker)
         await one.publish(published)
@@ -74,7 +74,7 @@ async def who_names_nothing_hears_nothing(make: Make) -> None:
 @case
 async def many_who_wait_hear_of_their_own_only(make: Make) -> None:
     async with opened(make) as (one, other):
-        waiters = [Heard() for _ in range(500)]
+        waiters = [RecordingListener() for _ in range(500)]
         for number, waiter in enumerate(waiters):
             await other.subscribe(waiter, Interest(sequences=frozenset((str(number),))))
         await one.publish([SequenceEnded(str(number)) for number in range(500)])

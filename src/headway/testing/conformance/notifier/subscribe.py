@@ -1,4 +1,4 @@
-"""subscribe, publish: who hears what, when and where."""
+"""subscribe and publish: the news that reaches each listener, in this and in other processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headway.ports.notifications import Interest, JobsScheduled, News, Ownership
 from headway.ports.notifier import Hearing, Notifier, Reach
 from headway.testing.conformance.notifier.builders import (
     PATIENCE,
-    Heard,
     Make,
     NotifierCases,
+    RecordingListener,
     interest_in,
     opened,
     reaching,
@@ -32,7 +32,7 @@ ONE_OF_EACH: list[News] = [
 @case
 async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
@@ -41,7 +41,7 @@ async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
 @case
 async def what_is_published_is_heard_where_it_was_published_and_once(make: Make) -> None:
     async with opened(make, 1) as (one,):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
@@ -53,7 +53,7 @@ async def what_is_published_is_heard_where_it_was_published_and_once(make: Make)
 async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
     async with opened(make) as (one, other):
         for turn in range(5):
-            heard = Heard()
+            heard = RecordingListener()
             dispose = await other.subscribe(heard, Interest(sequences=frozenset((str(turn),))))
             await one.publish([SequenceEnded(str(turn))])
             await heard.until(SequenceEnded(str(turn)))
@@ -63,7 +63,7 @@ async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
 @case
 async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
     async with opened(make) as (one, other):
-        jobs, sequences = Heard(), Heard()
+        jobs, sequences = RecordingListener(), RecordingListener()
         await other.subscribe(jobs, interest_in())
         await one.publish(ONE_OF_EACH[:1])
         await jobs.until_count(1)
@@ -76,7 +76,7 @@ async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
 @case
 async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
     async with opened(make) as (one, other):
-        gone, there = Heard(), Heard()
+        gone, there = RecordingListener(), RecordingListener()
         leave = await other.subscribe(gone)
         await other.subscribe(there)
         await leave()
@@ -89,7 +89,7 @@ async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
 @case
 async def a_listener_that_raises_harms_no_other_nor_itself(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard, rude = Heard(), Heard()
+        heard, rude = RecordingListener(), RecordingListener()
 
         def raising(news: News) -> None:
             rude(news)
@@ -136,7 +136,7 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
 @case
 async def threads_publish_without_waiting(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         await asyncio.gather(
             *(
@@ -150,7 +150,7 @@ async def threads_publish_without_waiting(make: Make) -> None:
 @case
 async def much_news_at_once_arrives_whole(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         many: list[News] = [SequenceEnded(f"{number:036}") for number in range(3_000)]
         many += [JobsScheduled(f"queue-{number}", "send", 1, MOMENT) for number in range(300)]
@@ -164,7 +164,7 @@ async def much_news_at_once_arrives_whole(make: Make) -> None:
 async def the_longest_names_arrive(make: Make) -> None:
     async with opened(make) as (one, other):
         queue, type, worker = "q" * 200, "t" * 200, "w" * 200
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard, interest_in(queue=queue, type=type, worker=worker))
         news: list[News] = [
             JobsScheduled(queue, type, 1),
@@ -178,14 +178,14 @@ async def the_longest_names_arrive(make: Make) -> None:
 async def subscribers_are_told_that_news_flows(make: Make) -> None:
     async with opened(make, 1) as (one,):
         said: list[Hearing] = []
-        await one.subscribe(Heard(), interest_in(), hearing=said.append)
+        await one.subscribe(RecordingListener(), interest_in(), hearing=said.append)
         assert said == [Hearing(flows=True)]
 
 
 @case
 async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> None:
     async with opened(make, 1) as (one,):
-        dispose = await one.subscribe(Heard(), Interest(sequences=frozenset(("one",))))
+        dispose = await one.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
         assert one.wants(SequenceEnded)
         await dispose()
 
@@ -193,9 +193,9 @@ async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> 
 @case.only(reaching(Reach.EVERYONE))
 async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> None:
     async with opened(make) as (worker, waiter):
-        await worker.subscribe(Heard(), interest_in(worker="me"))
+        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
         assert not worker.wants(SequenceEnded)
-        heard = Heard()
+        heard = RecordingListener()
         await waiter.subscribe(heard, Interest(sequences=frozenset(("one",))))
         await _wanted_by(worker)
         await worker.publish([SequenceEnded("one")])
@@ -205,9 +205,9 @@ async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> 
 @case.only(reaching(Reach.EVERYONE))
 async def a_worker_that_comes_later_hears_that_somebody_waits(make: Make) -> None:
     async with opened(make) as (waiter, worker):
-        await waiter.subscribe(Heard(), Interest(sequences=frozenset(("one",))))
+        await waiter.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
         await silence()
-        await worker.subscribe(Heard(), interest_in(worker="me"))
+        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
         await _wanted_by(worker)
 
 
