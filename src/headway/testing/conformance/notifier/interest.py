@@ -17,7 +17,7 @@ case = NotifierCases("interest", reaching(Reach.PROCESS))
 
 
 async def _heard(make: Make, interest: Interest, published: list[News]) -> list[News]:
-    """The news for a listener with this interest; another listener shows that all news have come."""
+    """The news for a listener with this interest, once another listener has all news."""
     async with opened(make) as (one, other):
         heard, onlooker = RecordingListener(), RecordingListener()
         await other.subscribe(heard, interest)
