@@ -1,4 +1,4 @@
-"""An app on a test's own store, with its clock in the test's hands."""
+"""An app on a store of the test's own, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headway.ports.notifications import Notification
 from headway.ports.store import Store
 from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
-from headway.testing.crashing_store import MortalStore, Point
+from headway.testing.crashing_store import CrashingStore, CrashPoint
 from headway.testing.inline_notifier import InlineNotifier
 from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
@@ -30,12 +30,12 @@ from headway.worker.settings import WorkerSettings
 from headway.worker.transactions import Transactions
 
 
-class Rig:
-    """Moves an app, with its job types, to a store of the test's own until it is closed. Whoever
-    holds the app meanwhile, a web server for instance, works there too.
+class AppUnderTest:
+    """Gives an app, with its job types, a store of the test's own until it is closed. Other code
+    that holds the app, such as a web server, uses that store too.
 
-    Nothing runs by itself: `await rig.drain()` runs all that is due. Time stands still until
-    `rig.clock.advance(...)` moves it.
+    Nothing runs by itself: `await headway.drain()` runs all jobs that are due. Time stands still
+    until `headway.clock.advance(...)` moves it.
     """
 
     def __init__(
@@ -45,30 +45,29 @@ class Rig:
         *,
         transactions: Transactions | None = None,
     ) -> None:
-        """`store` is memory:// or an SQLite file: those that work on any event loop."""
+        """`store` is memory:// or an SQLite file: these stores work on any event loop."""
         if not store.startswith(("memory:", "sqlite:")):
-            raise ValueError("a rig keeps its jobs in memory:// or in a sqlite:/// file")
+            raise ValueError("a test keeps its jobs in memory:// or in a sqlite:/// file")
         self.app = app
         self.clock = ManualClock()
         self.raised: list[BaseException] = []
-        """What handlers raised, in order."""
+        """Errors that handlers raised, in order."""
         self.crashed = False
-        """Whether the last worker died at the point that `crash_at` named."""
-        self._point: Point | None = None
+        """Whether the last worker crashed at the point given to `crash_at`."""
+        self._point: CrashPoint | None = None
         self._drains = 0
         self._pending: set[asyncio.Task[None]] = set()
         self._notifier = InlineNotifier(self.drain, self._drain_soon)
-        self._before = dict(vars(app))
-        codec, registry = app.codec, app.registry
-        Headway.__init__(
-            app,
+        self._replacement = Headway(
             store,
             notifier=self._notifier,
-            codec=codec,
+            codec=app.codec,
             clock=self.clock,
             transactions=transactions,
-            registry=registry,
+            registry=app.registry,
         )
+        self._before = dict(vars(app))
+        vars(app).update(vars(self._replacement))
         self._portal = Portal()
         try:
             self._portal.call(app.open())
@@ -77,7 +76,7 @@ class Rig:
             raise
 
     def close(self) -> None:
-        """Move the app back. Closing twice is fine."""
+        """Give the app its own store back. May be called twice."""
         if vars(self.app).get("notifier") is not self._notifier:
             return
         try:
@@ -98,8 +97,8 @@ class Rig:
         self.close()
 
     async def drain(self) -> None:
-        """Run what is due, and what follows from it, on this event loop. A job whose worker died
-        is due when its lease has run out."""
+        """Run the jobs that are due, and those that they start, on this event loop. A job whose
+        worker crashed is due when its lease has expired."""
         if not self._drains:
             await asyncio.gather(*self._pending)
         await self._drain_here()
@@ -117,21 +116,21 @@ class Rig:
 
     @contextmanager
     def inline(self) -> Generator[None]:
-        """Within the block, starting a job runs it, and what follows from it, before `start`
-        returns. One that is started in a transaction runs after the commit."""
+        """In the block, `start` returns after the job, and the jobs that it started, have run. Jobs
+        that are started in a transaction run after the commit."""
         before, self._notifier.inline = self._notifier.inline, True
         try:
             yield
         finally:
             self._notifier.inline = before
 
-    def crash_at(self, point: Point | str) -> None:
-        """Let the next drain's worker die there: `claimed`, `handled` or `committed`. Its jobs come
-        back when their leases run out: `rig.clock.advance(31)`, and drain again."""
-        self._point = Point(point)
+    def crash_at(self, point: CrashPoint | str) -> None:
+        """Let the next drain's worker crash at `claimed`, `handled` or `committed`. Its jobs are
+        due again when their leases have expired: `headway.clock.advance(31)`, and drain again."""
+        self._point = CrashPoint(point)
 
     def started(self, what: AnyType | AnyRequest | str | None = None) -> list[JobRecord]:
-        """The jobs of this type, or like this request, oldest first; without either, all."""
+        """The jobs of this type, or equal to this request, oldest first; by default all."""
         name = what if isinstance(what, str) else getattr(what, "name", None)
         if isinstance(what, ContinuationRequest):
             name = what.type
@@ -156,8 +155,8 @@ class Rig:
         times: int | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> JobRecord:
-        """That such a job was started, or `times` of them; the last one. `what` is a request, which
-        must be met exactly, or a job type with some of its `arguments`."""
+        """Assert that such a job was started, or `times` of them; returns the last one. `what` is a
+        request, which must be equal, or a job type with some of its `arguments`."""
         wanted = _encoded(arguments)
         found = [job for job in self.started(what) if _has(job, wanted)]
         if not found if times is None else len(found) != times:
@@ -186,19 +185,19 @@ class Rig:
         self._point = None
         announcer = Announcer(app.store, None, _ignore)
         outage = Outage(self.clock, WorkerSettings().lease_for, set())
-        reaper = Reaper("rig", app.store, self.clock, Observers(), announcer, outage, 1.0)
+        reaper = Reaper("test", app.store, self.clock, Observers(), announcer, outage, 1.0)
         while await reaper.reap():
             pass
         if not app.handlers():
             return
-        home, mortal = app.store, MortalStore(app.store, point)
-        app.store = cast("Store", mortal)
+        store, crashing = app.store, CrashingStore(app.store, point)
+        app.store = cast("Store", crashing)
         try:
             worker = app.worker(WorkerSettings(concurrency=1, grace=1.0), middleware=(self._watch,))
         finally:
-            app.store = home
+            app.store = store
         await worker.run(drain=True)
-        self.crashed = mortal.dead
+        self.crashed = crashing.crashed
 
     async def _watch(self, job: Job[*tuple[Any, ...]], call_next: CallNext) -> Any:
         try:
@@ -208,7 +207,7 @@ class Rig:
             raise
 
     def _drain_soon(self) -> None:
-        if self._drains:  # whoever drains finds it
+        if self._drains:  # the current drain finds the job
             return
         try:
             loop = asyncio.get_running_loop()

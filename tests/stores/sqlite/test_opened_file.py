@@ -174,13 +174,13 @@ class Slow(SqliteStore):
         connection = super()._connect()
         store = self
 
-        class Heard(sqlite3.Connection):
+        class RecordingListener(sqlite3.Connection):
             def close(self) -> None:
                 super().close()
                 store.closed.set()
 
         connection.close()
-        return sqlite3.connect(self._path, factory=Heard, check_same_thread=False)
+        return sqlite3.connect(self._path, factory=RecordingListener, check_same_thread=False)
 
 
 async def test_a_transaction_that_is_cancelled_while_it_connects_leaves_no_connection(

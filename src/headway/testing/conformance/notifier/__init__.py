@@ -1,11 +1,11 @@
-"""What every notifier promises, as plain functions that anyone can run against one of their own.
+"""The promises of every notifier, as plain functions to run against a notifier of your own.
 
     for case in cases_for(make().reach, counts=True):
-        await case.function(make)       # where nobody else publishes or listens meanwhile
+        await case.function(make)       # while nothing else publishes or listens
 
-`make` gives a new notifier, not yet opened; those that it gives hear one another. A notifier that
-lives in one process gives the same one again. A case may be left out only by what is declared:
-whom the notifier reaches, and whether it keeps budgets between processes.
+`make` returns a new notifier that is not open; its notifiers reach one another. For a notifier
+within one process it returns the same one again. Only the declared properties of a notifier exclude
+cases: its reach, and whether it keeps budgets between processes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,5 @@ CASES: list[NotifierCase] = [
 
 
 def cases_for(reach: Reach, *, counts: bool = False) -> list[NotifierCase]:
-    """The cases that a notifier of this reach, which keeps budgets between processes or not, has
-    to pass."""
+    """The cases for a notifier with this reach; `counts`: it keeps budgets between processes."""
     return [case for case in CASES if case.fits(reach, counts)]

@@ -1,13 +1,13 @@
-"""Budgets: N jobs wake about N of the idle, and nobody is forgotten."""
+"""Budgets: N jobs wake about N idle workers, and no worker is left out for good."""
 
 from __future__ import annotations
 
 from headway.ports.notifications import JobsScheduled
 from headway.ports.notifier import Notifier, Reach
 from headway.testing.conformance.notifier.builders import (
-    Heard,
     Make,
     NotifierCases,
+    RecordingListener,
     interest_in,
     opened,
     reaching,
@@ -21,7 +21,7 @@ class _Worker:
     """Idle until it hears of a job; then busy, like a worker with a single slot."""
 
     def __init__(self, *, idle: bool = True) -> None:
-        self.heard = Heard()
+        self.heard = RecordingListener()
         self._idle = idle
 
     async def join(self, notifier: Notifier) -> None:
@@ -107,7 +107,7 @@ async def the_busy_are_told_but_take_nothing(make: Make) -> None:
 @case
 async def an_onlooker_takes_nothing(make: Make) -> None:
     async with opened(make) as (one, other):
-        onlooker, idle = Heard(), _Worker()
+        onlooker, idle = RecordingListener(), _Worker()
         await other.subscribe(onlooker)
         await idle.join(other)
         await one.publish([_scheduled(1)])
@@ -118,7 +118,7 @@ async def an_onlooker_takes_nothing(make: Make) -> None:
 @case
 async def the_idle_take_turns(make: Make) -> None:
     async with opened(make) as (one, other):
-        workers = [Heard() for _ in range(3)]
+        workers = [RecordingListener() for _ in range(3)]
         for worker in workers:
             await other.subscribe(worker, interest_in())
         for _ in range(3):
@@ -133,7 +133,7 @@ async def one_whose_answer_raises_counts_as_idle(make: Make) -> None:
         raise ValueError("no")
 
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard, interest_in(), idle=broken)
         await one.publish([_scheduled(1)])
         await heard.until_count(1)

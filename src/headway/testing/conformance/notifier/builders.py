@@ -30,8 +30,8 @@ def reaching(least: Reach, *, counting: bool | None = None) -> Callable[[Reach, 
     return lambda reach, counts: reach >= least and counting in (None, counts)
 
 
-class Heard:
-    """A listener that remembers, and can be waited for."""
+class RecordingListener:
+    """Records its news, and can be waited for."""
 
     def __init__(self) -> None:
         self.notifications: list[Notification] = []
@@ -70,7 +70,7 @@ class Heard:
 
 @asynccontextmanager
 async def opened(make: Make, count: int = 2) -> AsyncGenerator[list[Notifier]]:
-    """Notifiers that are open, and closed afterwards."""
+    """Open notifiers, closed at the end."""
     async with AsyncExitStack() as stack:
         notifiers: list[Notifier] = []
         for _ in range(count):
@@ -82,12 +82,12 @@ async def opened(make: Make, count: int = 2) -> AsyncGenerator[list[Notifier]]:
 
 
 async def silence() -> None:
-    """Wait for what must not come."""
+    """Wait for news that must not come."""
     await asyncio.sleep(SILENCE)
 
 
 def interest_in(
     *, queue: str = "mail", type: str = "send", worker: str | None = None, **others: Any
 ) -> Interest:
-    """A worker's."""
+    """The interest of a worker."""
     return Interest(queues=frozenset((queue,)), types=frozenset((type,)), worker=worker, **others)

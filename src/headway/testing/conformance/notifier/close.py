@@ -1,4 +1,4 @@
-"""open, close: what a notifier does at its ends."""
+"""open and close: a closed notifier refuses calls, and closing keeps no other from working."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
 from headway.testing.conformance.case import raises
 from headway.testing.conformance.notifier.builders import (
-    Heard,
     Make,
     NotifierCases,
+    RecordingListener,
     opened,
     reaching,
     silence,
@@ -25,7 +25,7 @@ NOTIFICATIONS = [SequenceEnded("one")]
 async def closing_twice_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    await notifier.subscribe(Heard())
+    await notifier.subscribe(RecordingListener())
     await notifier.publish(NOTIFICATIONS)
     await notifier.close()
     await notifier.close()
@@ -44,7 +44,7 @@ async def closing_before_opening_is_fine(make: Make) -> None:
 async def closing_at_once_from_many_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    await notifier.subscribe(Heard())
+    await notifier.subscribe(RecordingListener())
     await asyncio.gather(*(notifier.close() for _ in range(5)))
 
 
@@ -56,14 +56,14 @@ async def a_closed_notifier_refuses(make: Make) -> None:
     with raises(NotifierClosed):
         await notifier.publish(NOTIFICATIONS)
     with raises(NotifierClosed):
-        await notifier.subscribe(Heard())
+        await notifier.subscribe(RecordingListener())
 
 
 @case
 async def a_closed_notifier_bears_what_cannot_be_refused(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    dispose = await notifier.subscribe(Heard())
+    dispose = await notifier.subscribe(RecordingListener())
     await notifier.close()
     notifier.publish_soon(NOTIFICATIONS)
     await asyncio.to_thread(notifier.publish_soon, NOTIFICATIONS)
@@ -76,14 +76,14 @@ async def it_can_be_opened_again(make: Make) -> None:
     notifier = make()
     for _ in range(2):
         await notifier.open()
-        await notifier.subscribe(Heard())
+        await notifier.subscribe(RecordingListener())
         await notifier.publish(NOTIFICATIONS)
         await notifier.close()
 
 
 @case.only(reaching(Reach.PROCESS))
 async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
-    heard = Heard()
+    heard = RecordingListener()
     notifier = make()
     await notifier.open()
     await notifier.subscribe(heard)
@@ -98,7 +98,7 @@ async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
 @case.only(reaching(Reach.EVERYONE))
 async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
     async with opened(make, 1) as (other,):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         short_lived = make()
         await short_lived.open()
@@ -111,6 +111,6 @@ async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
 async def nothing_is_left_running(make: Make) -> None:
     before = asyncio.all_tasks()
     async with opened(make) as (one, other):
-        await other.subscribe(Heard())
+        await other.subscribe(RecordingListener())
         await one.publish(NOTIFICATIONS)
     assert asyncio.all_tasks() - before == set()

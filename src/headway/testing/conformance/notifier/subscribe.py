@@ -1,4 +1,4 @@
-"""subscribe, publish: who hears what, when and where."""
+"""subscribe and publish: the news that reaches each listener, in this and in other processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from headway.ports.notifications import (
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
 from headway.testing.conformance.notifier.builders import (
     PATIENCE,
-    Heard,
     Make,
     NotifierCases,
+    RecordingListener,
     interest_in,
     opened,
     reaching,
@@ -38,7 +38,7 @@ ONE_OF_EACH: list[Notification] = [
 @case
 async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
@@ -47,7 +47,7 @@ async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
 @case
 async def what_is_published_is_heard_where_it_was_published_and_once(make: Make) -> None:
     async with opened(make, 1) as (one,):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
@@ -59,7 +59,7 @@ async def what_is_published_is_heard_where_it_was_published_and_once(make: Make)
 async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
     async with opened(make) as (one, other):
         for turn in range(5):
-            heard = Heard()
+            heard = RecordingListener()
             dispose = await other.subscribe(heard, Interest(sequences=frozenset((str(turn),))))
             await one.publish([SequenceEnded(str(turn))])
             await heard.until(SequenceEnded(str(turn)))
@@ -69,7 +69,7 @@ async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
 @case
 async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
     async with opened(make) as (one, other):
-        jobs, sequences = Heard(), Heard()
+        jobs, sequences = RecordingListener(), RecordingListener()
         await other.subscribe(jobs, interest_in())
         await one.publish(ONE_OF_EACH[:1])
         await jobs.until_count(1)
@@ -82,7 +82,7 @@ async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
 @case
 async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
     async with opened(make) as (one, other):
-        gone, there = Heard(), Heard()
+        gone, there = RecordingListener(), RecordingListener()
         leave = await other.subscribe(gone)
         await other.subscribe(there)
         await leave()
@@ -95,7 +95,7 @@ async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
 @case
 async def a_listener_that_raises_harms_no_other_nor_itself(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard, rude = Heard(), Heard()
+        heard, rude = RecordingListener(), RecordingListener()
 
         def raising(notification: Notification) -> None:
             rude(notification)
@@ -142,7 +142,7 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
 @case
 async def threads_publish_without_waiting(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         await asyncio.gather(
             *(
@@ -156,7 +156,7 @@ async def threads_publish_without_waiting(make: Make) -> None:
 @case
 async def many_notifications_at_once_all_arrive(make: Make) -> None:
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard)
         many: list[Notification] = [SequenceEnded(f"{number:036}") for number in range(3_000)]
         many += [JobsScheduled(f"queue-{number}", "send", 1, MOMENT) for number in range(300)]
@@ -170,7 +170,7 @@ async def many_notifications_at_once_all_arrive(make: Make) -> None:
 async def the_longest_names_arrive(make: Make) -> None:
     async with opened(make) as (one, other):
         queue, type, worker = "q" * 200, "t" * 200, "w" * 200
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard, interest_in(queue=queue, type=type, worker=worker))
         notifications: list[Notification] = [
             JobsScheduled(queue, type, 1),
@@ -184,14 +184,14 @@ async def the_longest_names_arrive(make: Make) -> None:
 async def subscribers_are_told_that_notifications_arrive(make: Make) -> None:
     async with opened(make, 1) as (one,):
         said: list[NotifierStatus] = []
-        await one.subscribe(Heard(), interest_in(), on_status=said.append)
+        await one.subscribe(RecordingListener(), interest_in(), on_status=said.append)
         assert said == [NotifierStatus(connected=True)]
 
 
 @case
 async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> None:
     async with opened(make, 1) as (one,):
-        dispose = await one.subscribe(Heard(), Interest(sequences=frozenset(("one",))))
+        dispose = await one.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
         assert one.wants(SequenceEnded)
         await dispose()
 
@@ -199,9 +199,9 @@ async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> 
 @case.only(reaching(Reach.EVERYONE))
 async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> None:
     async with opened(make) as (worker, waiter):
-        await worker.subscribe(Heard(), interest_in(worker="me"))
+        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
         assert not worker.wants(SequenceEnded)
-        heard = Heard()
+        heard = RecordingListener()
         await waiter.subscribe(heard, Interest(sequences=frozenset(("one",))))
         await _wanted_by(worker)
         await worker.publish([SequenceEnded("one")])
@@ -211,9 +211,9 @@ async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> 
 @case.only(reaching(Reach.EVERYONE))
 async def a_worker_that_comes_later_hears_that_somebody_waits(make: Make) -> None:
     async with opened(make) as (waiter, worker):
-        await waiter.subscribe(Heard(), Interest(sequences=frozenset(("one",))))
+        await waiter.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
         await silence()
-        await worker.subscribe(Heard(), interest_in(worker="me"))
+        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
         await _wanted_by(worker)
 
 

@@ -1,4 +1,4 @@
-"""What every provider promises, as plain functions that anyone can run against one of their own.
+"""The promises of every provider, as plain functions to run against a provider of your own.
 
     with ProviderFixture(subject) as fixture:
         for case in cases_for(subject):

@@ -1,4 +1,4 @@
-"""Where a provider is tried: an app that starts jobs, another one that sleeps until it is told."""
+"""The fixture of a provider's cases: an app that starts jobs, and an idle worker of another app."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ PATIENCE = 10.0
 SILENCE = 0.05
 """Seconds after which a notification counts as not sent."""
 SILENCE_OF_FILES = 0.12
-"""The same where it has to be seen that a file has changed."""
+"""The same for SQLite, whose notifier watches a file."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A kind of connection, and what its user does with it."""
+    """A kind of connection, and how its user works with it."""
 
     url: str
-    """Where the jobs are."""
+    """URL of the store."""
     transaction: Callable[[], Manager]
     """Opens a new connection and begins a transaction on it: commits when left, rolls back when
     left by an exception."""
     execute: Callable[[Any, str], Any]
-    """Runs SQL of the user's own, without parameters, on what `transaction` handed out; its rows as
-    tuples."""
+    """Runs SQL of the user, without parameters, in a transaction; its rows as tuples."""
     savepoint: Callable[[Any], Manager] | None = None
     """A savepoint in the transaction: released when left, rolled back when left by an exception."""
     look: Callable[[Any], object] = field(default=lambda _: None)
-    """All that must be the same before and after: settings, row factories, prepared statements."""
+    """The state of a connection that a provider must not change: settings, row factories, prepared
+    statements."""
     unsafe: Callable[[], Manager] | None = None
     """Opens a connection on which every statement is committed by itself."""
     providers: Sequence[Provider] = ()
@@ -55,7 +55,7 @@ class Subject:
 
 
 class IdleWorker:
-    """Stands for a worker elsewhere that is idle: it remembers what it was told."""
+    """Stands for an idle worker in another process; records its news."""
 
     def __init__(self, silence: float) -> None:
         self.notifications: list[JobsScheduled] = []
@@ -77,7 +77,7 @@ class IdleWorker:
         self._told.set()
 
     def forget(self) -> None:
-        """That it was woken, but not by what."""
+        """Forget that it was woken; the recorded news stays."""
         self._told.clear()
 
     def hears_a_marker(self) -> bool:
@@ -96,11 +96,11 @@ class IdleWorker:
 
 
 class _RollBack(Exception):
-    """Raised where something is to be rolled back."""
+    """Raised to roll back a transaction."""
 
 
 class ProviderFixture:
-    """Opened in a context manager; everything in it blocks."""
+    """Opened by a `with` block; its methods are synchronous."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -179,7 +179,7 @@ class ProviderFixture:
 
     @contextmanager
     def entered(self, manager: Manager) -> Generator[Any]:
-        """Either kind of context manager; the awaited ones on a loop in another thread."""
+        """Enter a context manager of either kind; async ones on a loop in another thread."""
         if isinstance(manager, AbstractContextManager):
             with manager as tx:
                 yield tx
@@ -201,7 +201,7 @@ class ProviderFixture:
         return self._settled(lambda: self.subject.look(tx))
 
     def do(self, verb: str, *args: Any, **options: Any) -> Any:
-        """A verb of the client, the awaited or the blocking one."""
+        """Call a method of the client, async or sync like the subject."""
         if self.subject.awaited:
             return self.wait_for(getattr(self.app, verb)(*args, **options))
         return getattr(self.app.sync, verb)(*args, **options)
@@ -211,7 +211,7 @@ class ProviderFixture:
         return id
 
     def job(self, id: str) -> JobRecord | None:
-        """As everybody else sees it."""
+        """The job as others see it."""
         store = self._elsewhere.store
         (job,) = self.wait_for(store.run(store.get, [id]))
         return job
@@ -232,7 +232,7 @@ class ProviderFixture:
         self.idle_worker.forget()
 
     def _settled(self, call: Callable[[], Any]) -> Any:
-        """What a call returns; an awaited one is called on the loop too."""
+        """The result of a call, which is awaited on the loop if the subject is async."""
         if not self.subject.awaited:
             return call()
 

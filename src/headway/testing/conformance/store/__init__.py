@@ -1,9 +1,9 @@
-"""What every store promises, as plain functions that anyone can run against a store of their own.
+"""The promises of every store, as plain functions to run against a store of your own.
 
     for case in cases_for(store.capabilities):
         await case.function(store)      # on an open, migrated, empty store each time
 
-Times are passed in and nothing sleeps. A case may be left out only by a declared capability.
+Times are passed in and nothing sleeps. Only the declared capabilities of a store exclude cases.
 """
 
 from __future__ import annotations

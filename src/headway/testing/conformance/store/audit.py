@@ -1,4 +1,4 @@
-"""note and notes: what operators did is kept with what came of it."""
+"""add_audit, audit_page, prune_audit: the record of an action is kept together with its effect."""
 
 from __future__ import annotations
 

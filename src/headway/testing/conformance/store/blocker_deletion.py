@@ -1,5 +1,5 @@
-"""Deleting a sequence at the moment when another job comes to wait for it: the sequence stays, or
-the other job is refused. No job is stored whose blocker is gone."""
+"""Deletion of a sequence while a job is inserted that waits for it: the sequence stays, or the job
+is refused. No stored job has a blocker that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blockers: a job waits until every sequence it was given has completed."""
+"""Blockers: a job waits until all of its blockers have completed."""
 
 from __future__ import annotations
 

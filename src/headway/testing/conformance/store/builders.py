@@ -1,4 +1,4 @@
-"""Small builders that keep the cases short: jobs, claims, times and ways to look."""
+"""Builders of jobs, claims and times, and shortcuts for reading, that keep the cases short."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def has_transactions(capabilities: Capabilities) -> bool:
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after T0."""
+    """T0 plus these seconds."""
     return T0 + timedelta(seconds=seconds)
 
 
 def new_id() -> str:
-    """A UUID of version 7, higher than all before."""
+    """A UUID of version 7, higher than all earlier ones."""
     number = next(_numbers)
     return str(UUID(int=(_first_ms + number) << 80 | 7 << 76 | 2 << 62 | number))
 
@@ -64,18 +64,18 @@ def new_token() -> str:
 
 
 def new_queue() -> str:
-    """A queue that no other job is in."""
+    """A queue without jobs."""
     return f"queue-{next(_numbers)}"
 
 
 def new_job(**fields: Any) -> NewJob:
-    """A job with every default, except what is given."""
+    """A job with these fields, and defaults for all others."""
     given: dict[str, Any] = {"id": new_id(), "type": TYPE, "input": "[]"}
     return NewJob(**given | fields)
 
 
 def successor_of(job: ClaimedJob | JobRecord, **fields: Any) -> NewJob:
-    """A job that goes on with the sequence of `job`, as a client would describe it."""
+    """A job that continues the sequence of `job`."""
     inherited = {
         "sequence_id": job.sequence_id,
         "sequence_type": job.sequence_type,
@@ -91,7 +91,7 @@ async def insert(store: Store, *jobs: NewJob, now: datetime = T0) -> list[Insert
 
 
 async def add(store: Store, *, now: datetime = T0, **fields: Any) -> str:
-    """Store one job; its id."""
+    """Insert one job; its id."""
     (inserted,) = await insert(store, new_job(**fields), now=now)
     return inserted.id
 
@@ -106,7 +106,7 @@ def order(
     most_losses: int | None = None,
     again: bool = False,
 ) -> ClaimOrder:
-    """A claim's order; a queue given by name is not limited by itself."""
+    """A claim's order; a queue given by name has no limit of its own."""
     shares = (
         queue if isinstance(queue, QueueShare) else QueueShare(queue, limit)
         for queue in queues or ("default",)
@@ -139,7 +139,7 @@ async def claim_one(
 async def running(
     store: Store, *, now: datetime = T0, lease_for: float = LEASE, **fields: Any
 ) -> ClaimedJob:
-    """A job that has been claimed, out of a queue of its own unless one is given."""
+    """A claimed job, in a queue of its own unless one is given."""
     job = new_job(**{"queue": new_queue()} | fields)
     await insert(store, job, now=now)
     claimed = await claim_one(store, job.queue, now=now, types=(job.type,), lease_for=lease_for)
@@ -148,12 +148,12 @@ async def running(
 
 
 async def settle(store: Store, *settlements: Settlement, now: datetime | None = None) -> Settled:
-    """One second after T0 unless told otherwise."""
+    """Settle, by default one second after T0."""
     return await store.run(store.settle, settlements, now=now or at(1))
 
 
 async def apply(store: Store, *settlements: Settlement, now: datetime | None = None) -> Settled:
-    """Settle, and insist that all of it takes."""
+    """Settle, and insist that every settlement is applied."""
     settled = await settle(store, *settlements, now=now)
     assert settled.verdicts == [Verdict.APPLIED] * len(settlements), settled
     return settled
@@ -195,7 +195,7 @@ async def in_state(store: Store, state: JobState, **fields: Any) -> str:
 
 
 async def reap(store: Store, *, now: datetime, limit: int = 100) -> Settled:
-    """What a worker's reaper does."""
+    """Settle the jobs whose leases have expired, as a worker's reaper does."""
     late = await store.run(store.expired, limit, now=now)
     return await settle(store, *[after_expiry(job) for job in late], now=now)
 
@@ -211,7 +211,7 @@ async def state_of(store: Store, job_id: str) -> JobState:
 
 
 async def last_of(store: Store, sequence_id: str) -> JobRecord:
-    """The current job of a sequence."""
+    """The last job of a sequence."""
     (job,) = await store.run(store.current, [sequence_id])
     assert job is not None, f"sequence {sequence_id} is not there"
     return job
@@ -255,4 +255,4 @@ SETTLEMENTS: dict[str, Callable[[str, str], Settlement]] = {
     "release": Release,
     "reschedule": lambda job_id, token: Reschedule(job_id, token, After(seconds=60)),
 }
-"""Everything that the holder of a job can decide; built from its id and a token."""
+"""Every settlement by the holder of a job, made from its id and a token."""

@@ -1,4 +1,4 @@
-"""cancel: whatever has not ended, ends."""
+"""cancel: jobs that have not ended end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""claim: who gets which job, in which order, and when."""
+"""claim: the jobs that a worker gets, and their order."""
 
 from __future__ import annotations
 

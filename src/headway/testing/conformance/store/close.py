@@ -1,4 +1,4 @@
-"""close, migrate: what a store does at its ends."""
+"""close and migrate: a closed store refuses operations; a migration keeps all jobs."""
 
 from __future__ import annotations
 

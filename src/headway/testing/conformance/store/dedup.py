@@ -1,4 +1,4 @@
-"""Deduplication: one key, one sequence, whoever asks at the same time."""
+"""Deduplication: one sequence per key, also for concurrent inserts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""remove: sequences go by any of their jobs, but only those that have ended and are not needed."""
+"""delete_ended: deletes whole sequences, if they have ended and no job waits for them."""
 
 from __future__ import annotations
 

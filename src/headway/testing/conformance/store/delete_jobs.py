@@ -1,4 +1,4 @@
-"""delete and dependents: jobs go, whatever state they are in."""
+"""delete_jobs and dependents: deletes jobs in any state."""
 
 from __future__ import annotations
 

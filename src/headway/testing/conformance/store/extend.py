@@ -1,4 +1,4 @@
-"""extend: a holder, and nobody else, makes its leases last."""
+"""extend: only the holder of a lease can extend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fence: whoever does not hold a job changes nothing of it, not a byte."""
+"""The fence: without a valid lease nothing of a running job changes, not a byte."""
 
 from __future__ import annotations
 

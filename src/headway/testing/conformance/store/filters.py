@@ -1,4 +1,4 @@
-"""find and count with every condition that a filter can hold, alone and together."""
+"""find and count with every condition of a filter, alone and combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""finish and hold: completion from outside, and what a holder may rely on in a transaction."""
+"""finish: completion of a job from outside, without a lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""insert: what is stored is what was given, all of it or nothing."""
+"""insert: stores all fields of all jobs, or nothing."""
 
 from __future__ import annotations
 

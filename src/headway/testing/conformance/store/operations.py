@@ -1,4 +1,4 @@
-"""run, run_sync, and operations made of operations."""
+"""run and run_sync, with single verbs and with operations of several verbs."""
 
 from __future__ import annotations
 

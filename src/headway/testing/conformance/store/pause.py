@@ -1,4 +1,4 @@
-"""pause and queues: a queue that is paused hands out nothing, and loses nothing."""
+"""pause and queues: a paused queue hands out no jobs, and keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""report and progress: what the holder of a job says of it, and nobody else."""
+"""save_progress and progress: only the holder of a job can report its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prune: finished sequences go when their time has come, and nothing else ever does."""
+"""prune: deletes only sequences that the rule allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races: many at once, and exactly one of them wins."""
+"""Races: of many concurrent operations on a job exactly one is applied."""
 
 from __future__ import annotations
 

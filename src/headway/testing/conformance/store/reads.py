@@ -1,4 +1,4 @@
-"""get, find, counts, attempts: what is stored can be read, page by page."""
+"""get, find, counts and attempts: stored jobs can be read, page by page."""
 
 from __future__ import annotations
 

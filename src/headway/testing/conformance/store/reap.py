@@ -1,4 +1,4 @@
-"""expired, and settle with Lose: leases that ran out."""
+"""expired, and settle with Lose: jobs whose leases have expired."""
 
 from __future__ import annotations
 

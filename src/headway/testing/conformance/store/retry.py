@@ -1,4 +1,4 @@
-"""retry: a fresh start for dead letters."""
+"""retry: failed and cancelled jobs become pending again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences: a job that is continued, and what its successors inherit."""
+"""Sequences: continuation of a job, and the fields that its successor inherits."""
 
 from __future__ import annotations
 

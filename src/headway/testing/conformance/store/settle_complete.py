@@ -1,4 +1,4 @@
-"""settle with Complete: done once, and done for good."""
+"""settle with Complete: a job completes once, for good."""
 
 from __future__ import annotations
 

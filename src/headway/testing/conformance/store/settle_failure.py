@@ -1,4 +1,4 @@
-"""settle with Retry and Fail: what a failed execution leaves behind."""
+"""settle with Retry and Fail: counters and history after a failed execution."""
 
 from __future__ import annotations
 

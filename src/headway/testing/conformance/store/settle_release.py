@@ -1,4 +1,4 @@
-"""settle with Release and Reschedule: back to pending, and nothing charged."""
+"""settle with Release and Reschedule: the job is pending again, and no attempt is counted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""tally, ended, throughput, failures, time: how things stand on the whole.
+"""tally, ended, throughput, failures and time.
 
-With few jobs every store can be exact; what happens with very many is each store's own test.
+With few jobs every store is exact; very many jobs are tested with each store by itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""begin, run_in, after_commit: all of a transaction, or nothing of it."""
+"""begin, run_in, after_commit: a transaction takes effect as a whole, or not at all."""
 
 from __future__ import annotations
 

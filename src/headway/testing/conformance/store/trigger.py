@@ -1,4 +1,4 @@
-"""trigger: what waits for its time need not wait any longer."""
+"""trigger: a job that is scheduled for later becomes due now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""beat, workers, forget_workers: who is alive."""
+"""save_worker, workers and delete_workers: the records of workers."""
 
 from __future__ import annotations
 
