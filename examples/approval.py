@@ -1,5 +1,5 @@
-"""An expense that a person approves over HTTP. The job that waits for her has no handler: no worker
-ever runs it, the web request completes it. Run it: `python examples/approval.py`
+"""An expense that a person approves over HTTP. The job that waits for the approval has no handler:
+no worker runs it, the web request completes it. Run it: `python examples/approval.py`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make demo`: the real thing on a SQLite file in a temporary place, with real processes."""
+"""`make demo`: the shop on a SQLite file in a temporary folder, with worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads that the database cannot read: a codec that encrypts what another one encodes. The keys
+"""Payloads that the database cannot read: a codec that encrypts the JSON of another codec. The keys
 can be changed while jobs wait. Needs cryptography. Run it: `python examples/encrypted.py`
 """
 

@@ -1,5 +1,5 @@
-"""An image pipeline: drawing and shrinking burn CPU, so they run in processes of their own, and one
-that hangs is killed for good. Run it: `python examples/images.py`
+"""An image pipeline: drawing and shrinking burn CPU, so they run in processes of their own, and a
+process that hangs is killed. Run it: `python examples/images.py`
 """
 
 from __future__ import annotations

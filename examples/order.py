@@ -1,5 +1,5 @@
-"""An order: payment and packing go on side by side, shipping waits for both and gets what they
-returned, and goes on with telling the customer. Run it: `python examples/order.py`
+"""An order: payment and packing run side by side; shipping waits for both, gets their results and
+continues with a message to the customer. Run it: `python examples/order.py`
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A report that is made of many parts: one job for each region, side by side, and one that waits
-for all of them and adds them up. Run it: `python examples/report.py`
+"""A report of many parts: one job for each region, side by side, and a job that waits for all of
+them and adds up their results. Run it: `python examples/report.py`
 """
 
 from __future__ import annotations

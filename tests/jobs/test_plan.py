@@ -194,6 +194,9 @@ def test_what_cannot_be_started_is_refused():
     )
     with pytest.raises(InvalidName, match="an id must be a UUID"):
         plan_start([blocked.using(blockers=("5",))])
+    options: Any = {"blockers": (plain,)}
+    with pytest.raises(InvalidOption, match="there is no option 'blockers'"):
+        plan_start([blocked], options)
 
 
 def test_a_continuation_cannot_wait_for_its_own_sequence():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import (
     TYPE_CHECKING,
@@ -255,13 +255,21 @@ class ContinuationRequest(Generic[R_co, *Bs]):
     ) -> T: ...
     def using(self, *, blockers: Sequence[Any] | None = None, **options: Any) -> Any:
         """The same request with its blockers, or with other options."""
-        given = options.pop("id", None)
+        changed: Any = self.with_options(options)
+        if blockers is not None:
+            changed.blockers = tuple(blockers)
+        return changed
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The same request with other options, which `start` and `continue_with` were given."""
+        changes = dict(options)
+        given = changes.pop("id", None)
         return self.__class__(
             self.type,
             self.input,
-            changed_options(self.options, options),
+            changed_options(self.options, changes),
             needs=self.needs,
-            blockers=self.blockers if blockers is None else tuple(blockers),
+            blockers=self.blockers,
             id=self.id if given is None else check_id(given),
             decode=self.decode,
         )

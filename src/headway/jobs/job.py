@@ -193,7 +193,7 @@ class Job(Generic[*Bs]):
                 "job.continue_with() may be called once per execution: a sequence is a line; "
                 "start further sequences with app.start()"
             )
-        continuation = Continuation(request.using(**options) if options else request)
+        continuation = Continuation(request.with_options(options) if options else request)
         self._continued = continuation
         return continuation
 

@@ -57,7 +57,7 @@ def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = 
     for request in requests:
         _check_startable(request)
         if options:
-            request = request.using(**options)  # noqa: PLW2901
+            request = request.with_options(options)  # noqa: PLW2901
         _add_job(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
     return plan
