@@ -1,4 +1,4 @@
-"""Real servers that carry news: Redis, Valkey and NATS, on loopback, and stopped without fail."""
+"""Real Redis, Valkey and NATS servers on loopback; stopped without fail."""
 
 from __future__ import annotations
 
