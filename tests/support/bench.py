@@ -1,4 +1,4 @@
-"""A workbench: a memory store, job types, and workers whose events a test can wait for."""
+"""A memory store with job types, and workers whose events a test can wait for."""
 
 from __future__ import annotations
 
