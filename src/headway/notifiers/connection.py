@@ -25,7 +25,7 @@ class ConnectionCallbacks:
 class NotifierConnection(Protocol):
     """One connection. Any error ends it."""
 
-    counts: bool
+    counts: bool = False
     """Whether it keeps budgets, so that `take` is of use."""
 
     async def listen(self, topics: frozenset[Topic]) -> None:
@@ -39,7 +39,7 @@ class NotifierConnection(Protocol):
     async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
         """Take up to so many shares of each named budget; returns how many were granted. An
         unknown budget grants all: without a budget every worker may look."""
-        ...
+        return [count for _, count in wanted]
 
     async def watch(self) -> None:
         """Raise if the connection is dead, even without an error so far."""

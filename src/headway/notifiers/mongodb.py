@@ -53,15 +53,13 @@ class MongoNotifier(RemoteNotifier):
             retryWrites=False,  # RemoteNotifier connects again, and logs it
             retryReads=False,
         )
-        connection = _MongoNotifierConnection(
-            client, client[self._database][self._collection], callbacks
-        )
+        collection = client[self._database][self._collection]
         try:
-            await connection.hello()
+            await collection.create_index("at", expireAfterSeconds=KEPT_FOR)
         except BaseException:
-            await connection.close()
+            await client.close()
             raise
-        return connection
+        return _MongoNotifierConnection(client, collection, callbacks)
 
     def within(self, store: str) -> Callable[[Sequence[Notification]], Operation[None]] | None:
         return self._publish_within if store == self._where else None
@@ -72,9 +70,7 @@ class MongoNotifier(RemoteNotifier):
             yield Command({"insert": self._collection, "documents": _documents(messages)})
 
 
-class _MongoNotifierConnection:
-    counts = False
-
+class _MongoNotifierConnection(NotifierConnection):
     def __init__(
         self,
         client: AsyncMongoClient[Document],
@@ -86,9 +82,6 @@ class _MongoNotifierConnection:
         self._callbacks = callbacks
         self._topics: frozenset[Topic] = frozenset()
         self._reader: asyncio.Task[None] | None = None
-
-    async def hello(self) -> None:
-        await self._collection.create_index("at", expireAfterSeconds=KEPT_FOR)
 
     async def listen(self, topics: frozenset[Topic]) -> None:
         # One stream for all topics: the new one is open before the old one is closed.
@@ -105,9 +98,6 @@ class _MongoNotifierConnection:
     async def send(self, messages: Sequence[Message], budgets: Sequence[tuple[str, int]]) -> None:
         if messages:
             await self._collection.insert_many(_documents(messages), ordered=True)
-
-    async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
-        return [count for _, count in wanted]
 
     async def watch(self) -> None:
         await self._client.admin.command("ping")

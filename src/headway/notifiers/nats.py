@@ -69,7 +69,7 @@ class NatsNotifier(RemoteNotifier):
         return _NatsNotifierConnection(connection, bucket, self.prefix, callbacks, self.timeout)
 
 
-class _NatsNotifierConnection:
+class _NatsNotifierConnection(NotifierConnection):
     def __init__(
         self,
         connection: Client,

@@ -39,12 +39,8 @@ class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Message = tuple[Topic, bytes]
 
-_encoder = msgspec.json.Encoder()
+encode: Callable[[Packet], bytes] = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Packet)
-
-
-def encode(packet: Packet) -> bytes:
-    return _encoder.encode(packet)
 
 
 def decode(data: bytes | str) -> Packet | None:

@@ -97,14 +97,12 @@ def channel_name(schema: str, topic: Topic) -> str:
     return f"headway:{hashlib.sha256(schema.encode()).hexdigest()[:24]}:{topic}"
 
 
-class _PostgresNotifierConnection:
+class _PostgresNotifierConnection(NotifierConnection):
     """One connection listens and one sends, each made when it is first needed.
 
     The loop reads the listening one: psycopg's generator would wake up ten times a second and
     block the connection.
     """
-
-    counts = False
 
     def __init__(
         self, dsn: str, channels: dict[Topic, str], callbacks: ConnectionCallbacks
@@ -148,9 +146,6 @@ class _PostgresNotifierConnection:
                     array_literal([packet.decode() for _, packet in messages]),
                 ),
             )
-
-    async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
-        return [count for _, count in wanted]
 
     async def watch(self) -> None:
         async with self._lock:

@@ -67,16 +67,15 @@ class RedisNotifier(RemoteNotifier):
             client_name="headway",
             protocol=2,
         )
-        connection = _RedisNotifierConnection(client, self.prefix, callbacks)
         try:
-            await connection.hello()
+            await client.ping()
         except BaseException:
-            await connection.close()
+            await client.aclose()
             raise
-        return connection
+        return _RedisNotifierConnection(client, self.prefix, callbacks)
 
 
-class _RedisNotifierConnection:
+class _RedisNotifierConnection(NotifierConnection):
     counts = True
 
     def __init__(self, client: Any, prefix: str, callbacks: ConnectionCallbacks) -> None:
@@ -87,9 +86,6 @@ class _RedisNotifierConnection:
         self._take = client.register_script(TAKE)
         self._reader: asyncio.Task[None] | None = None
         self._expected: dict[str, asyncio.Future[None]] = {}
-
-    async def hello(self) -> None:
-        await self._client.ping()
 
     async def listen(self, topics: frozenset[Topic]) -> None:
         names = [f"{self._prefix}:{topic}" for topic in topics]

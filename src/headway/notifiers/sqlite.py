@@ -46,18 +46,13 @@ class SqliteNotifier(RemoteNotifier):
         self._path = path
 
     async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
-        return _SqliteNotifierConnection(self._real_path(), callbacks)
-
-    def _real_path(self) -> Path:
-        """The same for all processes: symbolic links are resolved."""
-        return Path(os.path.realpath(self._path))
+        return _SqliteNotifierConnection(self._path, callbacks)
 
 
-class _SqliteNotifierConnection:
-    counts = False
-
-    def __init__(self, database: Path, callbacks: ConnectionCallbacks) -> None:
-        self._database = database
+class _SqliteNotifierConnection(NotifierConnection):
+    def __init__(self, path: str | Path, callbacks: ConnectionCallbacks) -> None:
+        # Resolved, so that all processes use the same directory.
+        self._database = database = Path(os.path.realpath(path))
         self._log = Path(f"{database}-wal")
         self._directory = Path(f"{database}-notifications")
         self._callbacks = callbacks
@@ -82,7 +77,8 @@ class _SqliteNotifierConnection:
         except FileNotFoundError:
             return
         deadline = self._loop.time() + FULL_TIMEOUT
-        with _sender() as sender:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
             for name in names:
                 if name == self._name or not name.endswith(".socket"):
                     continue
@@ -94,9 +90,6 @@ class _SqliteNotifierConnection:
                         await asyncio.sleep(FULL_PAUSE)
         # This process's subscribers have been told of this change of the log.
         self._seen = self._state()
-
-    async def take(self, wanted: Sequence[tuple[str, int]]) -> list[int]:
-        return [count for _, count in wanted]
 
     async def watch(self) -> None:
         if self._name and not (self._directory / self._name).exists():
@@ -207,9 +200,3 @@ class _SqliteNotifierConnection:
         except OSError:
             return 0, 0
         return found.st_mtime_ns, found.st_size
-
-
-def _sender() -> socket.socket:
-    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    sender.setblocking(False)
-    return sender
