@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from headway.after_commit.effects import Publisher
+from headway.after_commit.effects import Effects, Publisher
 from headway.client.client import Client
 from headway.domain import lifecycle
 from headway.domain.job import JobState
@@ -91,11 +91,11 @@ def settlement_taken_for_granted() -> None:
     announces an end that has not come."""
     commit = AttemptTransactions.commit
 
-    async def careless(self: Any, complete: Any, inserts: Any) -> Any:
+    async def careless(self: Any, complete: Any, succession: Any) -> Any:
         try:
-            return await commit(self, complete, inserts)
+            return await commit(self, complete, succession)
         except StoreUnreachable:
-            return CompletedTransaction(Settled([Verdict.APPLIED], []), inserts, (), {})
+            return CompletedTransaction(Settled([Verdict.APPLIED], []), (), (), {})
 
     AttemptTransactions.commit = careless
 
@@ -111,10 +111,11 @@ def news_before_the_settlement() -> None:
     settle = Committer._settle
 
     async def early(self: Any, batch: Any) -> Any:
+        effects = Effects()
         for attempt in batch:
             if isinstance(attempt.settlement, Complete):
-                self._announcer.ended(attempt.claimed.sequence_id)
-        self._announcer.send()
+                effects.ended.append(attempt.claimed.sequence_id)
+        self._publisher.publish_soon(effects)
         return await settle(self, batch)
 
     Committer._settle = early

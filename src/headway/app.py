@@ -40,9 +40,9 @@ from headway.runtime.cancellation import Cancels
 from headway.runtime.clock import SystemClock
 from headway.runtime.forks import Forkable
 from headway.runtime.loop_thread import Portal
-from headway.worker.middleware import Middleware
+from headway.worker.runner import Middleware
 from headway.worker.settings import Retention, WorkerSettings, WorkQueue
-from headway.worker.transactions import Transactions
+from headway.worker.transactions import BeginTransaction
 from headway.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -94,7 +94,7 @@ class Headway(Client, Forkable):
         schema: str = "headway",
         prefix: str = "headway_",
         providers: Sequence[Provider] = (),
-        transactions: Transactions | None = None,
+        transactions: BeginTransaction | None = None,
         registry: Registry | None = None,
     ) -> None:
         """`store` is a URL or a store of your own making. `migrate` brings the schema up to date

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from headway.after_commit.effects import creation
 from headway.after_commit.observers import Observers
 from headway.domain.events import (
     AttemptCompleted,
@@ -18,7 +17,6 @@ from headway.domain.events import (
     JobDeadLettered,
     JobReleased,
     JobRescheduled,
-    JobUnblocked,
     LeaseRenewed,
     SequenceCompleted,
     SequenceFailed,
@@ -29,7 +27,6 @@ from headway.domain.job import ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.settlement import (
     Complete,
     Fail,
-    Freed,
     Lose,
     Release,
     Reschedule,
@@ -37,7 +34,6 @@ from headway.domain.settlement import (
     Settlement,
 )
 from headway.ports.clock import Clock
-from headway.ports.store import Inserted
 from headway.worker.attempt import Attempt
 
 Known = Mapping[str, JobRecord]
@@ -113,31 +109,17 @@ class Reporter:
             )
         )
 
-    def created(self, jobs: Iterable[NewJob], stored: Iterable[Inserted]) -> None:
-        """Jobs were stored together with an outcome."""
-        if self._observers.active:
-            self._observers.observe_all(creation(jobs, stored))
-
-    def settled(self, attempts: Sequence[Attempt], known: Known) -> None:
-        """Outcomes were committed."""
-        observers = self._observers
-        if not observers.present:
+    def settled(self, attempts: Sequence[Attempt], known: Known, told: list[Event]) -> None:
+        """Outcomes were committed: add their events to `told`."""
+        if not self._observers.present:
             return
-        told: list[Event] = []
-        every_job = observers.active
+        every_job = self._observers.active
         now = self._monotonic()
         for attempt in attempts:
             if attempt.settlement.__class__ is not Complete:
                 self._settled(attempt, known, now, told)
             elif every_job:
                 self._completed(attempt, known, now, told)
-        if told:
-            observers.observe_all(told)
-
-    def freed(self, freed: Iterable[Freed]) -> None:
-        if self._observers.active:
-            for job in freed:
-                self._observers.observe(JobUnblocked(job.job_id, job.type, job.queue))
 
     def asks_for(self, claimed: ClaimedJob, settlement: Settlement | None) -> list[str]:
         """The ids of jobs that must be known for telling this outcome."""

@@ -17,19 +17,20 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
-from headway.ports.notifications import Interest, News, OwnershipLost
+from headway.ports.notifications import Interest, JobsScheduled, News, OwnershipLost
 from headway.ports.notifier import Disposer, Hearing, Notifier
 from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
 from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
+from headway.worker.claim_schedule import ClaimSchedule
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
 from headway.worker.fetcher import Fetcher
@@ -39,14 +40,12 @@ from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
 from headway.worker.loop_watch import LoopWatch
 from headway.worker.maintenance import Maintenance
-from headway.worker.middleware import Middleware
-from headway.worker.permits import Permits
 from headway.worker.progress import ProgressWriter
 from headway.worker.report import Reporter
-from headway.worker.runner import Runner
+from headway.worker.runner import Middleware, Runner
 from headway.worker.settings import WorkerSettings
 from headway.worker.slots import Slots
-from headway.worker.transactions import Transactions, WorkerTransactions
+from headway.worker.transactions import BeginTransaction, Permits, WorkerTransactions
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
@@ -79,16 +78,16 @@ class WorkerRun:
         settings: WorkerSettings,
         store: Store,
         handlers: Mapping[str, Handler],
+        *,
         notifier: Notifier | None,
         observers: Observers,
         middleware: Sequence[Middleware],
         clock: Clock,
-        transactions: Transactions,
+        begin: BeginTransaction,
         heartbeat_runner: HeartbeatRunner,
-        *,
         drain: bool,
     ) -> None:
-        worker = settings.worker_id
+        worker, held = settings.worker_id, set[Attempt]()
         self._settings = settings
         self._store = store
         self._handlers = handlers
@@ -96,65 +95,82 @@ class WorkerRun:
         self._observers = observers
         self._clock = clock
         self._began_at = datetime.now(UTC)
-        self._held: set[Attempt] = set()
+        self._held = held
         self._slots = Slots(settings.work_queues(), settings.concurrency, settings.prefetch_for)
+        self._schedule = ClaimSchedule(settings, self._slots, clock, handlers, drain=drain)
         reporter = Reporter(worker, observers, clock, settings.lease_for)
-        outage = Outage(clock, settings.lease_for, self._held)
+        publisher = Publisher(store, notifier, observers, self._schedule.expect_own)
+        outage = Outage(clock, settings.lease_for, held)
         self._heartbeat = Heartbeat(
             heartbeat_runner,
-            store,
-            clock,
-            observers,
-            reporter,
-            self._held,
+            held,
             outage,
+            reporter,
             self._describe,
+            store=store,
+            clock=clock,
+            observers=observers,
             lease_for=settings.lease_for,
             every=settings.heartbeat_interval(),
         )
-        announcer = Announcer(store, notifier, self._hear_own)
+        # From here on each part hands on to the one before it: fetcher, dispatcher, runner,
+        # committer, publisher. What may be claimed next, all of them tell the schedule.
         self._committer = Committer(
-            *(worker, store, clock, observers, reporter, announcer, self._held, outage),
-            self._committed,
+            self._schedule,
+            publisher,
+            reporter,
+            outage,
+            held,
+            worker=worker,
+            store=store,
+            clock=clock,
+            observers=observers,
         )
-        self._transactions = FailureStreak(worker, "transaction", observers)
-        self._dispatcher = Dispatcher(self._slots, self._held, self._committer)
+        self._transactions = WorkerTransactions(
+            store=store,
+            clock=clock,
+            heartbeat=self._heartbeat,
+            lease_for=settings.lease_for,
+            begin=begin,
+            reporter=reporter,
+            permits=Permits(store.transactions),
+            failures=FailureStreak(worker, "transaction", observers),
+        )
         self._runner = Runner(
-            WorkerTransactions(
-                store,
-                clock,
-                self._heartbeat,
-                settings.lease_for,
-                transactions,
-                reporter,
-                Permits(store.transactions),
-                self._transactions,
-            ),
+            self._transactions,
             self._committer,
             observers,
             reporter,
             middleware,
             settings.concurrency,
-            self._dispatcher.ended,
         )
-        every = settings.reap_interval()
-        self._reaper = Reaper(worker, store, clock, observers, announcer, outage, every)
+        self._dispatcher = Dispatcher(
+            self._slots, held, self._schedule, self._runner, self._committer
+        )
+        self._reaper = Reaper(
+            publisher,
+            outage,
+            worker=worker,
+            store=store,
+            clock=clock,
+            observers=observers,
+            every=settings.reap_interval(),
+        )
         self._fetcher = Fetcher(
-            settings,
-            store,
-            clock,
-            observers,
-            handlers,
+            self._schedule,
             self._slots,
-            self._held,
+            self._dispatcher,
             self._committer,
-            self._dispatcher.dispatch,
-            self._reaper.reap_all,
-            drain=drain,
+            self._reaper,
+            settings=settings,
+            store=store,
+            clock=clock,
+            observers=observers,
+            handlers=handlers,
+            held=held,
         )
-        self._dispatcher.connect(self._runner.start, self._fetcher.freed, self._fetcher.expect)
         self._maintenance = Maintenance(settings, store, clock, observers)
-        self._progress = ProgressWriter(worker, store, clock, observers, self._held)
+        self._progress = ProgressWriter(worker, store, clock, observers, held)
         self._listening = FailureStreak(worker, NOTIFIER, observers)
         self._loop_watch = LoopWatch(worker, observers) if heartbeat_runner.apart else None
         self._unsubscribe: Disposer | None = None
@@ -183,12 +199,10 @@ class WorkerRun:
             self._fetcher.failures,
             self._committer.failures,
             self._heartbeat.failures,
-            self._transactions,
+            self._transactions.failures,
         )
         problems = [
-            f"the {failures.part} has failed {failures.failures} times"
-            for failures in parts
-            if failures.failures
+            f"the {part.part} has failed {part.failures} times" for part in parts if part.failures
         ]
         if lag > LATE:
             problems.append(f"the event loop has been blocked for {lag:.0f} s")
@@ -202,7 +216,7 @@ class WorkerRun:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
-        self._fetcher.stop()
+        self._schedule.stop()
         self._dispatcher.close()
 
     async def work(self) -> None:
@@ -256,7 +270,7 @@ class WorkerRun:
                     types=frozenset(self._handlers),
                     worker=self._settings.worker_id,
                 ),
-                idle=self._fetcher.is_idle,
+                idle=self._schedule.is_idle,
                 hearing=self._attend,
             )
         except Exception as error:
@@ -279,7 +293,7 @@ class WorkerRun:
     ) -> None:
         """Take everything apart. Nothing in here is cancelled, and everything is bounded."""
         self._observers.observe(WorkerStopping(self._settings.worker_id))
-        self._fetcher.stop()
+        self._schedule.stop()
         self._dispatcher.close()
         time = asyncio.get_running_loop().time
         deadline = time() + self._settings.grace
@@ -373,25 +387,19 @@ class WorkerRun:
             # A hint may be late, and the job ours again: ask.
             if any(attempt.claimed.id == news.job_id for attempt in self._held):
                 self._heartbeat.check_now()
-        else:
-            self._fetcher.hear(news)
+        elif isinstance(news, JobsScheduled) and self._schedule.concerns(news):
+            self._store.expect(news.queue, news.run_at)
+            self._schedule.expect_news(news)
 
     def _attend(self, hearing: Hearing) -> None:
         """The notifier says whether news flows."""
         if hearing.flows:
             self._listening.ended()
             saved = polling_saved(self._store, self._notifier)
-            self._fetcher.rely_on_news(self._settings.polling_when_told(saved))
+            self._schedule.rely_on_news(self._settings.polling_when_told(saved))
         else:
             self._listening.failed(hearing.reason)
-            self._fetcher.rely_on_news(None)
-
-    def _hear_own(self, news: News, seconds: float) -> bool:
-        return self._fetcher.hear_own(news, seconds)
-
-    def _committed(self) -> None:
-        self._fetcher.committed()
-        self._dispatcher.committed()
+            self._schedule.rely_on_news(None)
 
 
 async def _to_its_end(task: asyncio.Task[None], hurry: asyncio.Event) -> None:

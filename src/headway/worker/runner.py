@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -30,10 +30,18 @@ from headway.ports.attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.committer import Committer
 from headway.worker.isolation.processes import EncodedOutput, Isolation
-from headway.worker.middleware import Middleware, wrap
 from headway.worker.report import Reporter
 from headway.worker.tracebacks import HandlerFailed, describe
 from headway.worker.transactions import WorkerTransactions
+
+CallNext = Callable[[], Awaitable[Any]]
+
+Middleware = Callable[[Job[*tuple[Any, ...]], CallNext], Awaitable[Any]]
+"""`async def layer(job, call_next)`: what it returns is what the handler is taken to have
+returned, and what it raises fails the job. It runs on the worker's event loop, wherever the
+handler itself runs."""
+
+Ended = Callable[[Attempt], None]
 
 _NO_BLOCKERS: tuple[Any, ...] = ()
 HANDLER_THREAD = "headway-handler"
@@ -65,7 +73,6 @@ class Runner:
         reporter: Reporter,
         middleware: Sequence[Middleware],
         concurrency: int,
-        ended: Callable[[Attempt], None],
     ) -> None:
         self._transactions = transactions
         self._committer = committer
@@ -73,7 +80,6 @@ class Runner:
         self._reporter = reporter
         self._middleware = tuple(middleware)
         self._concurrency = concurrency
-        self._ended = ended
         self._monotonic = transactions.clock.monotonic
         self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
@@ -88,8 +94,9 @@ class Runner:
         """Of the handlers that run now."""
         return self._tasks
 
-    def start(self, attempt: Attempt) -> None:
-        """Run the handler in a task of its own; on Python 3.12 and later it begins at once."""
+    def start(self, attempt: Attempt, ended: Ended) -> None:
+        """Run the handler in a task of its own; on Python 3.12 and later it begins at once. `ended`
+        is called when the attempt has its settlement, or was lost."""
         handler = attempt.handler
         if (
             handler is not None
@@ -97,9 +104,9 @@ class Runner:
             and not self._middleware
             and not handler.atomic
         ):
-            work = self._run_plainly(attempt, handler)
+            work = self._run_plainly(attempt, handler, ended)
         else:
-            work = self._run(attempt, handler)
+            work = self._run(attempt, handler, ended)
         task = _new_task(self._loop, work)
         if not task.done():
             attempt.task = task
@@ -116,7 +123,7 @@ class Runner:
             self._threads.shutdown(wait=not self._left_behind, cancel_futures=True)
         await self._isolation.close()
 
-    async def _run_plainly(self, attempt: Attempt, handler: Handler) -> None:
+    async def _run_plainly(self, attempt: Attempt, handler: Handler, ended: Ended) -> None:
         """The short way, for `async def` handlers without further ado."""
         try:
             if not self._begin(attempt):
@@ -139,8 +146,9 @@ class Runner:
             await self._failed(attempt, error)
         finally:
             self._end(attempt)
+            ended(attempt)
 
-    async def _run(self, attempt: Attempt, handler: Handler | None) -> None:
+    async def _run(self, attempt: Attempt, handler: Handler | None, ended: Ended) -> None:
         """The whole way: threads, processes, middleware, atomic handlers, missing ones."""
         try:
             if not self._begin(attempt):
@@ -169,12 +177,15 @@ class Runner:
                     call = partial(self._in_thread, attempt, function)
                 case Mode.PROCESS:
                     call = partial(self._isolation.run, attempt, handler)
-            value = await wrap(self._middleware, job, call)()
+            for layer in reversed(self._middleware):
+                call = partial(layer, job, call)
+            value = await call()
             await self._completed(attempt, handler, job, value)
         except BaseException as error:
             await self._failed(attempt, error)
         finally:
             self._end(attempt)
+            ended(attempt)
 
     def _begin(self, attempt: Attempt) -> bool:
         """False if it was interrupted before it could begin."""
@@ -208,7 +219,6 @@ class Runner:
         if attempt.transactions is not None:
             attempt.transactions.leave()  # a preparation that the handler has not left
             attempt.transactions = None  # they hold the attempt in turn
-        self._ended(attempt)
 
     def _arguments(
         self, attempt: Attempt, handler: Handler
@@ -253,19 +263,18 @@ class Runner:
             output,
             None if succession is None else succession.successor,
         )
-        blockers = () if succession is None else succession.blockers
         transactions = attempt.transactions
         if transactions is None or not transactions.open:
-            if not blockers:
+            if succession is None or not succession.blockers:
                 attempt.settlement = complete
                 return
             # New blockers and the successor that waits for them are stored together or not at all.
             transactions = self._transactions.of(attempt)
             await transactions.begin()
-        committed = await transactions.commit(complete, blockers)
+        transaction = await transactions.commit(complete, succession)
         attempt.settlement = complete
         attempt.seconds = self._monotonic() - (attempt.began or 0.0)
-        self._committer.committed_elsewhere(attempt, committed)
+        self._committer.completed_in(transaction, attempt)
 
     async def _failed(self, attempt: Attempt, error: BaseException) -> None:
         """The handler raised, or what it asked for could not be done."""

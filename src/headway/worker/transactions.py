@@ -3,7 +3,9 @@ together with the job's completion."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -15,18 +17,17 @@ from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.errors import HeadwayError, InvalidRequest, JobInterrupted, StoreError
-from headway.jobs.plan import with_stored_blockers
+from headway.jobs.plan import Succession, store_blockers
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import Attempt, reason_for
 from headway.worker.backoff import FailureStreak
 from headway.worker.leases.heartbeat import Heartbeat
-from headway.worker.permits import Permits
 from headway.worker.report import Known, Reporter
 
 Manager = AbstractAsyncContextManager[Any]
-Transactions = Callable[[], Manager]
+BeginTransaction = Callable[[], Manager]
 """Opens a transaction: it commits when left, and rolls back when left by an exception. What it
 hands out is accepted by the store's `run_in`."""
 
@@ -36,7 +37,7 @@ commit, which ends the lease, and a rollback takes it back: it only keeps a slow
 row lock already keeps everyone else away, from being refused for its own lateness."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTransactions:
     """The transactions that a worker gives to its handlers."""
 
@@ -44,7 +45,7 @@ class WorkerTransactions:
     clock: Clock
     heartbeat: Heartbeat
     lease_for: float
-    begin: Transactions
+    begin: BeginTransaction
     reporter: Reporter
     permits: Permits
     failures: FailureStreak
@@ -58,10 +59,10 @@ class WorkerTransactions:
 
 @dataclass(frozen=True, slots=True)
 class CompletedTransaction:
-    """What a handler's own transaction did with its job."""
+    """A handler's own transaction, which has settled its job."""
 
     settled: Settled
-    inserts: Sequence[NewJob]
+    blockers: Sequence[NewJob]
     stored: Sequence[Inserted]
     known: Known
 
@@ -177,18 +178,23 @@ class AttemptTransactions:
         self.tx = tx
         return tx
 
-    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> CompletedTransaction:
+    async def commit(
+        self, complete: Complete, succession: Succession | None
+    ) -> CompletedTransaction:
         """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
         store, manager = self._worker.store, self._manager
         if manager is None:
             raise RuntimeError("there is no transaction to commit")
         now = self._worker.clock.now()
+        blockers: Sequence[NewJob] = ()
         stored: Sequence[Inserted] = ()
         try:
-            if inserts:
-                stored = await store.run_in(self.tx, store.insert, inserts, now=now)
-                if complete.successor is not None:
-                    successor = with_stored_blockers(complete.successor, inserts, stored)
+            if succession is not None:
+                blockers = succession.blockers
+                if blockers:
+                    successor, stored = await store.run_in(
+                        self.tx, store_blockers, store, succession, now
+                    )
                     complete = structs.replace(complete, successor=successor)
             settled = await store.run_in(self.tx, store.settle, [complete], now=now)
             if settled.verdicts[0] is not Verdict.APPLIED:
@@ -212,7 +218,7 @@ class AttemptTransactions:
         finally:
             self._attempt.in_transaction = False
             self.leave()
-        return CompletedTransaction(settled, inserts, stored, known)
+        return CompletedTransaction(settled, blockers, stored, known)
 
     async def roll_back(self, error: BaseException) -> None:
         """End the transaction, if one is open, as if it had never begun."""
@@ -289,6 +295,43 @@ class AttemptTransactions:
         if attempt.interruption is None:
             attempt.interruption = reason_for(verdict, record)
         return JobInterrupted(attempt.claimed.id, attempt.interruption)
+
+
+class Permits:
+    """One for each transaction that the store can give at once. A handler that needs a further one
+    waits here, with its lease renewed, and not at the store, where waiting ends in an error. The
+    handler that asks first gets a permit first. Lives on one loop."""
+
+    def __init__(self, count: int | None) -> None:
+        """None: the store gives as many transactions as are asked for."""
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for a permit. Whoever has one gives it back."""
+        if self._free is None:
+            return
+        if self._free:
+            self._free -= 1
+            return
+        given = asyncio.get_running_loop().create_future()
+        self._waiting.append(given)
+        try:
+            await given
+        except asyncio.CancelledError:
+            if not given.cancelled():  # it was given at the same moment
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        if self._free is None:
+            return
+        while self._waiting:
+            given = self._waiting.popleft()
+            if not given.done():
+                given.set_result(None)
+                return
+        self._free += 1
 
 
 class _Preparation(AbstractAsyncContextManager[Any]):

@@ -17,10 +17,10 @@ from headway.ports.observer import Observer
 from headway.ports.store import Store
 from headway.runtime.clock import SystemClock
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner, HeartbeatThread
-from headway.worker.middleware import Middleware
 from headway.worker.run import RunningJob, WorkerRun
+from headway.worker.runner import Middleware
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import Transactions
+from headway.worker.transactions import BeginTransaction
 
 
 class Worker:
@@ -41,7 +41,7 @@ class Worker:
         observers: Sequence[Observer] = (),
         middleware: Sequence[Middleware] = (),
         clock: Clock | None = None,
-        transactions: Transactions | None = None,
+        transactions: BeginTransaction | None = None,
         heartbeat_runner: Callable[[Store], HeartbeatRunner] = HeartbeatThread,
     ) -> None:
         """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
@@ -90,12 +90,12 @@ class Worker:
             self.settings,
             self._store,
             dict(self._handlers),
-            self._notifier,
-            self._observers,
-            self._middleware,
-            self._clock,
-            self._transactions,
-            self._heartbeat_runner(self._store),
+            notifier=self._notifier,
+            observers=self._observers,
+            middleware=self._middleware,
+            clock=self._clock,
+            begin=self._transactions,
+            heartbeat_runner=self._heartbeat_runner(self._store),
             drain=drain,
         )
         try:
