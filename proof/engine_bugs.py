@@ -20,9 +20,10 @@ from headway.stores.memory import claim, settle
 from headway.stores.memory.insert import Inserting
 from headway.stores.postgres.claim_bounds import Lanes
 from headway.stores.postgres.operations import PostgresOperations
-from headway.worker import committer, slots
+from headway.worker import committer
+from headway.worker.claims import slots
+from headway.worker.claims.fetcher import Fetcher
 from headway.worker.committer import Committer
-from headway.worker.fetcher import Fetcher
 from headway.worker.leases import heartbeat
 from headway.worker.leases.outage import Outage
 from headway.worker.transactions import AttemptTransactions, CompletedTransaction

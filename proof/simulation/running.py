@@ -280,7 +280,7 @@ def _on_virtual_time(world: World) -> Generator[None]:
         if name.startswith("headway.stores.memory.") and hasattr(module, "moment"):
             replace(module, "moment", moment)
         if name in {
-            "headway.worker.claim_schedule",
+            "headway.worker.claims.claim_schedule",
             "headway.after_commit.effects",
             "headway.worker.run",
         }:

@@ -27,8 +27,8 @@ from headway.ports.attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
 from headway.worker.attempt import Attempt
+from headway.worker.claims.slots import QueueSlots
 from headway.worker.settings import WorkQueue
-from headway.worker.slots import QueueSlots
 
 app = Headway("memory://")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

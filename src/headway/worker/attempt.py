@@ -14,7 +14,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
 from headway.jobs.handler import Handler
 from headway.ports.tracing import AttemptTrace
-from headway.worker.slots import QueueSlots
+from headway.worker.claims.slots import QueueSlots
 
 if TYPE_CHECKING:
     from headway.worker.transactions import AttemptTransactions

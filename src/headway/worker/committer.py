@@ -29,7 +29,7 @@ from headway.ports.store import Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import ERROR, LEASE_EXPIRED, Attempt, reason_for
 from headway.worker.backoff import FailureStreak
-from headway.worker.claim_schedule import ClaimSchedule
+from headway.worker.claims.claim_schedule import ClaimSchedule
 from headway.worker.leases.outage import Outage
 from headway.worker.report import Known, Reporter
 from headway.worker.tracebacks import describe

@@ -26,10 +26,10 @@ from contextvars import copy_context
 
 from headway.domain.settlement import Release
 from headway.worker.attempt import ERROR, Attempt
-from headway.worker.claim_schedule import ClaimSchedule
+from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
 from headway.worker.runner import Runner
-from headway.worker.slots import Slots
 
 TURN = 0.005
 """Seconds after which starting makes way for what else the loop has to do."""

@@ -30,10 +30,11 @@ from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
 from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
-from headway.worker.claim_schedule import ClaimSchedule
+from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.claims.fetcher import Fetcher
+from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
-from headway.worker.fetcher import Fetcher
 from headway.worker.leases.heartbeat import Heartbeat
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner
 from headway.worker.leases.outage import Outage
@@ -44,7 +45,6 @@ from headway.worker.progress import ProgressWriter
 from headway.worker.report import Reporter
 from headway.worker.runner import Middleware, Runner
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import Slots
 from headway.worker.transactions import BeginTransaction, Permits, WorkerTransactions
 
 LAST_WAIT = 5.0

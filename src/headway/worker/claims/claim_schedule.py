@@ -12,8 +12,8 @@ from random import random
 
 from headway.ports.clock import Clock
 from headway.ports.notifications import JobsScheduled
+from headway.worker.claims.slots import Slots
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import Slots
 
 SHORTEST_POLL = 0.05
 HOARDED = 0.5

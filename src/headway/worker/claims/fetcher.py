@@ -23,12 +23,12 @@ from headway.ports.store import Store
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
 from headway.worker.backoff import FailureStreak, sleep_unless
-from headway.worker.claim_schedule import HOARDED, ClaimSchedule
+from headway.worker.claims.claim_schedule import HOARDED, ClaimSchedule
+from headway.worker.claims.slots import SUSPECT, Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
 from headway.worker.leases.reaper import Reaper
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import SUSPECT, Slots
 
 LAST_LOOK = 2.0
 """Seconds that a worker which stops looks for what an unanswered claim took."""
