@@ -83,7 +83,7 @@ class Effects:
             self.schedule_in(queue, type, seconds, since)
 
     def create(self, jobs: Sequence[NewJob], stored: Sequence[Inserted], watched: bool) -> None:
-        """Jobs were stored; `watched` says whether anyone wants to hear of each."""
+        """Jobs were stored; `watched`: make their events."""
         alike = Counter(
             (job.queue, job.type, answer.run_at)
             for job, answer in zip(jobs, stored, strict=True)
@@ -116,7 +116,7 @@ class Effects:
         self.events.append(JobCompleted(*_facts(job), None, job.lease_version, None))
 
     def complete_sequence(self, job: JobRecord) -> None:
-        """With it, its sequence is complete."""
+        """The job was the last one of its sequence."""
         self.end(job)
         self.events.append(SequenceCompleted(job.sequence_id, job.sequence_type, job.queue, None))
 
@@ -146,7 +146,7 @@ class Effects:
 def creation(
     jobs: Iterable[NewJob], stored: Iterable[Inserted]
 ) -> list[SequenceCreated | JobCreated | JobBlocked]:
-    """What is told of jobs that were stored; nothing of those that were there before."""
+    """The events of new jobs; deduplicated ones have none."""
     events: list[SequenceCreated | JobCreated | JobBlocked] = []
     for job, answer in zip(jobs, stored, strict=True):
         if answer.deduplicated or answer.id != job.id:
@@ -210,15 +210,16 @@ class Publisher:
             self._notifier.publish_soon(news)
 
     async def publish_with(self, tx: Any, effects: Effects) -> None:
-        """When the caller's transaction commits, and not if it is rolled back: seen by us, or told
-        by the transaction itself. Where neither can be, workers find the jobs by polling."""
+        """When the caller's transaction commits, and not if it is rolled back: the store calls us
+        after the commit, or the transaction itself sends the news. Where neither is possible,
+        workers find the jobs by polling."""
         if self._sees_commit(tx, effects):
             return
         if self._publish_within is not None and (news := effects.news):
             await self._store.run_in(tx, self._publish_within, news)
 
     def publish_with_sync(self, tx: Any, effects: Effects) -> None:
-        """The same on a connection that blocks."""
+        """The same on a sync connection."""
         if self._sees_commit(tx, effects):
             return
         if self._publish_within is not None and (news := effects.news):

@@ -1,8 +1,8 @@
-"""Writes down how attempts ended: what comes in during one commit goes into the next together.
+"""Stores the outcomes of attempts: those that arrive during one commit go into the next together.
 
-A store that is away, busy or full is tried again for as long as it takes, or until the lease has
-run out, for then the job is somebody else's. An outcome that cannot be stored is set apart, so that
-it harms no other. Only if the store says that the data is at fault, the job is dead-lettered.
+A store that is away, busy or full is tried again until it answers or the lease has run out: then
+another worker may have the job. After an error, outcomes are stored one by one, so that one that
+cannot be stored harms no other. Only if the store refuses the data, the job is dead-lettered.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ class Committer:
         self._schedule.look_again()
 
     def lost(self, attempt: Attempt, reason: str) -> None:
-        """The job is not ours any more; nothing of what was done is recorded."""
+        """This worker does not hold the job any more: nothing of the attempt is recorded."""
         self._held.discard(attempt)
         if reason == LEASE_EXPIRED:
             self._outage.excuse(attempt)
         self._reporter.lost(attempt, reason)
 
     async def _commit(self, batch: list[Attempt]) -> None:
-        """Store what can be stored now; the rest comes with the next batch, after a pause."""
+        """Store a batch; what cannot be stored now goes into the next one, after a pause."""
         try:
             await self._write(batch)
         except Exception as error:
@@ -129,7 +129,7 @@ class Committer:
         self.failures.ended()
 
     async def _commit_each(self, batch: list[Attempt], error: Exception) -> list[Attempt]:
-        """One by one, up to the first that cannot be stored now; what is left, that one last."""
+        """Store one by one, up to the first that cannot be stored now; the rest, that one last."""
         for number, attempt in enumerate(batch):
             if len(batch) > 1:
                 try:
@@ -155,8 +155,8 @@ class Committer:
         )
 
     async def _dead_letter(self, attempt: Attempt, error: Exception) -> bool:
-        """The store does not take this outcome: say so in the job. False if not even that can be
-        stored now."""
+        """The store refuses this outcome: fail the job with that reason. False if that cannot be
+        stored now either."""
         claimed = attempt.claimed
         said = describe(error)
         reason = said.message.partition("\n")[0]  # databases quote rows in the other lines
@@ -172,7 +172,7 @@ class Committer:
         return True
 
     async def _find_reasons(self, batch: list[Attempt], settled: Settled) -> None:
-        """Why outcomes were refused: the verdicts alone do not say."""
+        """Why outcomes were refused: the verdicts alone do not say. Asked for observers only."""
         refused = [
             (attempt, verdict)
             for attempt, verdict in zip(batch, settled.verdicts, strict=True)
@@ -184,7 +184,7 @@ class Committer:
             records = await self._store.run(
                 self._store.get, [attempt.claimed.id for attempt, _ in refused]
             )
-        except Exception:  # it is only asked for the sake of observers
+        except Exception:
             return
         for (attempt, verdict), record in zip(refused, records, strict=True):
             attempt.interruption = reason_for(verdict, record)
@@ -196,7 +196,7 @@ class Committer:
         return [each for each in batch if each.deadline > now]
 
     async def _ask_around(self, batch: list[Attempt]) -> Known:
-        """What observers must know besides the outcomes: for nearly all jobs, nothing."""
+        """Read the jobs that events need besides the outcomes: for nearly all outcomes, none."""
         if not self._observers.active:
             return {}
         asks_for = self._reporter.asks_for

@@ -1,4 +1,4 @@
-"""What a worker did with a job, told step by step: as events, and as spans where one traces."""
+"""The steps of an attempt as events, and as spans if an observer traces."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from headway.ports.clock import Clock
 from headway.worker.attempt import Attempt
 
 Known = Mapping[str, JobRecord]
-"""Jobs by id, as they were when an outcome was committed, as far as they were asked for."""
+"""Jobs by id, read when an outcome was committed, for events that need more than the outcome."""
 
 
 class Reporter:
-    """Tells what is committed. Nothing is told of a job while nobody listens."""
+    """Makes the events of attempts. None are made while no observer wants them."""
 
     __slots__ = ("_lease_for", "_monotonic", "_observers", "_worker")
 
@@ -52,7 +52,7 @@ class Reporter:
         self._lease_for = lease_for
 
     def started(self, attempt: Attempt, began: float) -> None:
-        """In the handler's own context. Asked only while somebody wants to hear of every job."""
+        """In the handler's own context. Called only if an observer wants events of every job."""
         claimed = attempt.claimed
         observers = self._observers
         tracing = observers.tracing
@@ -122,7 +122,7 @@ class Reporter:
                 self._completed(attempt, known, now, told)
 
     def asks_for(self, claimed: ClaimedJob, settlement: Settlement | None) -> list[str]:
-        """The ids of jobs that must be known for telling this outcome."""
+        """The ids of jobs that must be read for the events of this outcome."""
         if not self._observers.active:
             return []
         match settlement:
@@ -235,6 +235,6 @@ class Reporter:
                 self._observers.failed(trace)
 
     def _since(self, attempt: Attempt, moment: datetime, now: float) -> float:
-        """Seconds from a moment of the store's clock to one of ours: they met at the claim."""
+        """Seconds from a time by the store's clock to one by ours; both are known for the claim."""
         until = attempt.claimed.lease.until
         return (until - moment).total_seconds() - self._lease_for + now - attempt.claimed_at

@@ -1,8 +1,8 @@
 """One run of a worker, from its start to its end: puts fetcher, runner, committer, heartbeat,
 reaper and maintenance together, and takes them apart again in an order that loses nothing.
 
-    stop: claim no more -> give back what has not started -> let running handlers end (grace)
-          -> commit -> interrupt what is left -> commit -> say goodbye
+    stop: claim no more -> give back waiting jobs -> let running handlers end (grace)
+          -> interrupt the others -> commit -> stop the heartbeat -> sign off
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from headway.worker.settings import WorkerSettings
 from headway.worker.transactions import BeginTransaction, Permits, WorkerTransactions
 
 LAST_WAIT = 5.0
-"""Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
-after each of two interruptions."""
+"""Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of
+two interruptions."""
 SHORTEST_WAIT = 2.0
-"""Seconds that a part gets to end if others before it have used up the time."""
+"""Seconds that each part gets to end when the time is used up."""
 
 
 LATE = 5.0
-"""Seconds that the event loop may be held up by a handler before the worker is not ready."""
+"""Seconds that a handler may block the event loop before the worker is not ready."""
 STUCK = 60.0
-"""Seconds after which nobody need wait for it any longer."""
+"""Seconds after which a blocked worker is not live."""
 
 
 class RunningJob(msgspec.Struct, frozen=True):
@@ -259,7 +259,7 @@ class WorkerRun:
             observe(WorkerStopped(settings.worker_id))
 
     async def _subscribe(self) -> float:
-        """Hear news if that can be; else the seconds to wait before trying again."""
+        """Subscribe to news; the seconds to wait before the next try if that fails."""
         if self._notifier is None:
             return 0.0
         try:
@@ -271,14 +271,14 @@ class WorkerRun:
                     worker=self._settings.worker_id,
                 ),
                 idle=self._schedule.is_idle,
-                hearing=self._attend,
+                hearing=self._follow_news,
             )
         except Exception as error:
             return self._listening.failed(error)
         return 0.0
 
     async def _keep_subscribed(self) -> None:
-        """Without news a worker polls; it goes on trying to hear some."""
+        """Try again to subscribe until it succeeds; meanwhile the worker polls."""
         pause = LAST_WAIT
         while self._notifier is not None and self._unsubscribe is None:
             if await sleep_unless(self._stopping, pause):
@@ -291,7 +291,7 @@ class WorkerRun:
         committing: asyncio.Task[None],
         background: list[asyncio.Task[None]],
     ) -> None:
-        """Take everything apart. Nothing in here is cancelled, and everything is bounded."""
+        """Stop the parts in order. Never cancelled; every wait is bounded."""
         self._observers.observe(WorkerStopping(self._settings.worker_id))
         self._schedule.stop()
         self._dispatcher.close()
@@ -302,7 +302,7 @@ class WorkerRun:
         def left() -> float:
             return LAST_WAIT if self._hurry.is_set() else max(end - time(), SHORTEST_WAIT)
 
-        # A claim that is not waited for hands out jobs that nobody will run.
+        # Jobs of a claim that is not waited for would not run before their leases expire.
         if not await self._wait_for({fetching}, end):
             await asyncio.wait({fetching}, timeout=left())
         self._dispatcher.close()
@@ -325,14 +325,14 @@ class WorkerRun:
         with contextlib.suppress(Exception):  # while there is still somebody to speak for them
             async with asyncio.timeout(left()):
                 await self._reaper.give_back_own()
-        await self._say_goodbye(left())
+        await self._sign_off(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
         for attempt in list(self._held):  # what did not listen is left behind
             self._committer.lost(attempt, attempt.interruption or SHUTDOWN)
 
     async def _wait_for(self, tasks: set[asyncio.Task[Any]], deadline: float) -> bool:
-        """Wait until all are done; False if time is up, or somebody is in a hurry."""
+        """Wait until all are done; False if time is up, or the stop was asked for twice."""
         hurry = asyncio.create_task(self._hurry.wait())
         try:
             while left := {task for task in tasks if not task.done()}:
@@ -349,8 +349,8 @@ class WorkerRun:
             hurry.cancel()
 
     async def _interrupt_handlers(self) -> None:
-        """Their jobs are given back, not charged. Who does not listen is left behind: its lease
-        runs out, and only then may somebody else run the job."""
+        """Their jobs are given back, not charged. A handler that does not stop is left behind: its
+        lease runs out, and only then may another worker run the job."""
         for attempt in list(self._held):
             if attempt.task is not None and not attempt.task.done():
                 attempt.interrupt(SHUTDOWN)
@@ -360,7 +360,7 @@ class WorkerRun:
             for task in list(self._runner.tasks):
                 task.cancel()
 
-    async def _say_goodbye(self, seconds: float) -> None:
+    async def _sign_off(self, seconds: float) -> None:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 await self._store.run(
@@ -391,7 +391,7 @@ class WorkerRun:
             self._store.expect(news.queue, news.run_at)
             self._schedule.expect_news(news)
 
-    def _attend(self, hearing: Hearing) -> None:
+    def _follow_news(self, hearing: Hearing) -> None:
         """The notifier says whether news flows."""
         if hearing.flows:
             self._listening.ended()
@@ -403,7 +403,7 @@ class WorkerRun:
 
 
 async def _to_its_end(task: asyncio.Task[None], hurry: asyncio.Event) -> None:
-    """Wait for a task through cancellations of our own, which only make it hurry."""
+    """Wait for a task; a cancellation of the waiter only sets `hurry`."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -1,4 +1,4 @@
-"""Runs handlers, each in a task of its own, and decides what becomes of their jobs.
+"""Runs handlers, each in a task of its own, and makes a settlement of how each ended.
 
     claimed job -> input decoded -> [timeout [user's middleware [handler]]] -> settlement
 
@@ -45,7 +45,7 @@ Ended = Callable[[Attempt], None]
 
 _NO_BLOCKERS: tuple[Any, ...] = ()
 HANDLER_THREAD = "headway-handler"
-"""How the names of threads begin in which handlers run."""
+"""Prefix of the names of threads that run handlers."""
 
 if sys.version_info >= (3, 12):
 
@@ -114,17 +114,17 @@ class Runner:
 
     @classmethod
     def codes(cls) -> frozenset[CodeType]:
-        """By which a frame can be told that runs a handler, with its `attempt`."""
+        """The code of the functions that run a handler and have a local variable `attempt`."""
         return frozenset((cls._run_plainly.__code__, cls._run.__code__))
 
     async def close(self) -> None:
-        """Let go of threads and processes; whatever still runs in them is left to itself."""
+        """End threads and child processes; a handler that still runs in a thread is left behind."""
         if self._threads is not None:
             self._threads.shutdown(wait=not self._left_behind, cancel_futures=True)
         await self._isolation.close()
 
     async def _run_plainly(self, attempt: Attempt, handler: Handler, ended: Ended) -> None:
-        """The short way, for `async def` handlers without further ado."""
+        """The short way, for `async def` handlers without middleware and `atomic`."""
         try:
             if not self._begin(attempt):
                 return
@@ -277,7 +277,7 @@ class Runner:
         self._committer.completed_in(transaction, attempt)
 
     async def _failed(self, attempt: Attempt, error: BaseException) -> None:
-        """The handler raised, or what it asked for could not be done."""
+        """The handler raised, or its completion could not be stored."""
         attempt.leave_alone()
         if attempt.transactions is not None:
             try:
@@ -314,8 +314,8 @@ class Runner:
         attempt.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
 
     async def _paused_for_store(self, attempt: Attempt, error: BaseException) -> bool:
-        """Whether the store is to blame, which did not give a transaction or did not commit it. The
-        job is kept for a while before it is given back: the next try would fare no better now."""
+        """Whether the store is to blame: it did not give or did not commit a transaction. The job
+        is kept for a pause before it is given back: the next try would fail as well now."""
         transactions = attempt.transactions
         if transactions is None or not transactions.is_stores_error(error):
             return False
@@ -327,8 +327,8 @@ class Runner:
 
     async def _in_thread(self, attempt: Attempt, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this
-        waits for it to notice. Who cancels a second time leaves it behind: then its job is not
-        given back, for it still runs, and its lease is left to run out."""
+        waits for it to notice. A second cancellation leaves it behind: then its job is not given
+        back, because it still runs, and its lease runs out."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, HANDLER_THREAD)
         context = copy_context()
@@ -360,7 +360,7 @@ def _returned_or_raised(call: Callable[[], Any]) -> tuple[Any, BaseException | N
 
 
 def _unreadable(error: Exception) -> HandlerFailed:
-    """Input that cannot be read will not be readable the next time either."""
+    """Input that cannot be decoded fails the job without a retry."""
     name = InvalidPayload.__name__ if isinstance(error, InvalidPayload) else type(error).__name__
     return HandlerFailed(Failure(name, str(error)), recoverable=False)
 

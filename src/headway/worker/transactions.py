@@ -28,13 +28,13 @@ from headway.worker.report import Known, Reporter
 
 Manager = AbstractAsyncContextManager[Any]
 BeginTransaction = Callable[[], Manager]
-"""Opens a transaction: it commits when left, and rolls back when left by an exception. What it
-hands out is accepted by the store's `run_in`."""
+"""Opens a transaction: it commits when left, and rolls back when left by an exception. The store's
+`run_in` accepts the object that it yields."""
 
 LOCKED_LEASE = 3600.0
-"""Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
-commit, which ends the lease, and a rollback takes it back: it only keeps a slow transaction, whose
-row lock already keeps everyone else away, from being refused for its own lateness."""
+"""Seconds by which a lease is extended inside the completing transaction. Others see it only after
+the commit, which ends the lease, and a rollback takes it back. Without it a slow transaction, whose
+row lock keeps other workers away, would be refused because its lease has expired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class AttemptTransactions:
             self._worker.permits.give_back()
 
     async def begin(self) -> Any:
-        """Open the completing transaction: lock the job and make sure that we still hold it."""
+        """Open the completing transaction: lock the job and check that this worker holds it."""
         if self._preparing:
             raise InvalidRequest(
                 "leave `async with job.prepare()` before the job is completed: "
@@ -181,7 +181,7 @@ class AttemptTransactions:
     async def commit(
         self, complete: Complete, succession: Succession | None
     ) -> CompletedTransaction:
-        """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
+        """Settle and commit. Raises, after a rollback, if this worker does not hold the job."""
         store, manager = self._worker.store, self._manager
         if manager is None:
             raise RuntimeError("there is no transaction to commit")
@@ -232,9 +232,9 @@ class AttemptTransactions:
             await self._let_go()
 
     async def _let_go(self) -> None:
-        """The transaction is over and nothing of it is left, not even the longer lease. Nobody can
-        have taken the job meanwhile; its own lease may have run out, and is given a new time, so
-        that what became of the job can be recorded."""
+        """After a rollback, which took the longer lease back. No worker can have taken the job
+        meanwhile; its lease may have expired, and is renewed, so that the outcome of the attempt
+        can be recorded."""
         self.leave()
         worker, attempt = self._worker, self._attempt
         sent = worker.clock.monotonic()
@@ -249,7 +249,7 @@ class AttemptTransactions:
                 )
                 if verdict is Verdict.APPLIED:
                     attempt.deadline = max(attempt.deadline, sent + worker.lease_for)
-        except Exception:  # whoever settles the job will hear why
+        except Exception:  # the settlement will fail for the same reason
             return
         finally:
             attempt.in_transaction = False
@@ -285,7 +285,7 @@ class AttemptTransactions:
         worker.reporter.renewed(attempt)
 
     async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
-        """Note why the job is not ours any more; the error that says so."""
+        """Note why this worker does not hold the job any more; the error to raise."""
         attempt, store = self._attempt, self._worker.store
         ids = [attempt.claimed.id]
         if tx is None:
@@ -308,7 +308,7 @@ class Permits:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
-        """Wait for a permit. Whoever has one gives it back."""
+        """Wait for a permit; it must be given back."""
         if self._free is None:
             return
         if self._free:

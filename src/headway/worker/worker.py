@@ -67,12 +67,12 @@ class Worker:
 
     @property
     def running(self) -> list[RunningJob]:
-        """The jobs whose handlers run at this moment, and how far they say they are."""
+        """The jobs whose handlers run at this moment, with their progress."""
         return [] if self._run is None else self._run.running()
 
     @property
     def health(self) -> Health:
-        """Whether it lives and works; may be asked from any thread."""
+        """Whether it is live and ready; may be asked from any thread."""
         if self._run is None:
             return Health(live=True, ready=False, problems=("the worker does not run",))
         return self._run.health()
@@ -124,7 +124,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Stop gracefully and return when all is done. Stopping twice, or before `start`, is fine;
-        what made the worker end is raised here."""
+        the error that ended the worker is raised here."""
         self.request_stop()
         task = self._task
         if task is not None:

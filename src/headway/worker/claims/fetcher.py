@@ -31,10 +31,9 @@ from headway.worker.leases.reaper import Reaper
 from headway.worker.settings import WorkerSettings
 
 LAST_LOOK = 2.0
-"""Seconds that a worker which stops looks for what an unanswered claim took."""
+"""Seconds that a stopping worker looks for the jobs of an unanswered claim."""
 TRIES_TOGETHER = 3
-"""How often the store is asked for the outputs of all blockers of a claim, before it is asked job
-by job."""
+"""Tries to read the outputs of all blockers of a claim at once, before they are read job by job."""
 LONGEST_PAUSE = 0.25
 """Seconds between these tries."""
 
@@ -139,8 +138,8 @@ class Fetcher:
         return False
 
     async def _look_everywhere(self) -> None:
-        """Before a drain ends: what dead workers have left is given back, and no place is passed
-        over in the next claim."""
+        """Before a drain ends: give back the jobs of dead workers, and have the next claim look at
+        every place of the queues."""
         self._schedule.wanted = True
         try:
             await self._reaper.reap_all()
@@ -154,7 +153,7 @@ class Fetcher:
         self._looked_everywhere = True
 
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
-        """Claim, and put where they wait to be run; how many there were, and whether there may be
+        """Claim jobs and put them into their slots; how many there were, and whether there may be
         more."""
         atomic = self._most_atomic(limit)
         if atomic == limit:
@@ -177,7 +176,7 @@ class Fetcher:
 
     def _most_atomic(self, limit: int) -> int:
         """How many jobs with atomic handlers may be claimed, up to `limit`: each of them needs a
-        transaction throughout. Those of other handlers end soon, and are waited for."""
+        transaction throughout. Transactions of other handlers end soon, and are waited for."""
         if self._transactions is None or len(self._plain_types) == len(self._types):
             return limit
         running = sum(
@@ -247,8 +246,8 @@ class Fetcher:
                 slots.put(attempt)
 
     async def _ask_for_outputs(self, blocked: list[Attempt]) -> list[Attempt]:
-        """What the blockers yielded, for all jobs of a claim in one statement; the jobs that can be
-        run then. Whatever goes wrong keeps others from being claimed for a moment only."""
+        """Read the outputs of the blockers, for all jobs of a claim in one statement; the jobs that
+        can be run then. An error delays further claims for a moment only."""
         for _ in range(TRIES_TOGETHER):
             error = await self._try_for_outputs(blocked)
             if error is None:
@@ -265,8 +264,8 @@ class Fetcher:
         return blocked
 
     async def _ask_one_by_one(self, blocked: list[Attempt]) -> list[Attempt]:
-        """One that the store cannot answer for must not keep the others waiting: it is
-        dead-lettered if the store answers for others, and given back if it does not."""
+        """A job whose blockers cannot be read must not keep the others waiting: it is dead-lettered
+        if the store answers for others, and given back if it does not."""
         errors = {each: await self._try_for_outputs([each]) for each in blocked}
         for attempt, error in errors.items():
             if error is not None:  # it may have been in passing, and over by now
@@ -289,7 +288,7 @@ class Fetcher:
         return answered
 
     async def _try_for_outputs(self, blocked: list[Attempt]) -> Exception | None:
-        """Why there is no answer, or None."""
+        """The error, or None."""
         ids = [attempt.claimed.id for attempt in blocked]
         try:
             outputs = await self._store.run(self._store.blocker_outputs, ids or [new_id()])
@@ -300,7 +299,7 @@ class Fetcher:
         return None
 
     async def _ask_for_traces(self, blocked: list[Attempt]) -> None:
-        """What the last jobs of the blockers carry."""
+        """Read the traces of the last jobs of the blockers."""
         store = self._store
         ids = [attempt.claimed.id for attempt in blocked]
         waiting = [job for job in await store.run(store.get, ids) if job is not None]
@@ -318,7 +317,8 @@ class Fetcher:
             attempt.blocker_traces = traces.get(attempt.claimed.id, ())
 
     def _give_back_hoarded(self) -> None:
-        """Jobs that were claimed ahead, and then the running ones turned out to be long."""
+        """Give back jobs that were claimed ahead and found no slot, because the running ones are
+        long."""
         before = self._clock.monotonic() - HOARDED
         oldest = self._slots.oldest()
         if oldest is None or oldest >= before:

@@ -1,7 +1,7 @@
-"""Gives back jobs whose worker has not renewed its lease. Every worker does it, at once with the
-others: the store lets only one of them have each job.
+"""Gives back jobs whose leases have expired. Every worker has a reaper; the store lets only one of
+them settle each job.
 
-A worker's own leases that ran out while the store was away are given back first, and uncharged.
+Jobs of the worker itself whose leases ran out during an outage are given back first, uncharged.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Reaper:
         await self.give_back_own()
         now = self._clock.now()
         expired = await self._store.run(self._store.expired, MOST_AT_ONCE, now=now)
-        if not expired or self._outage.recent:  # their holders may still say that it was not they
+        if not expired or self._outage.recent:  # their workers may give them back uncharged
             return 0
         # A store that does not leave out what is locked would charge it as soon as it is let go.
         completing = self._outage.completing()
