@@ -1,5 +1,5 @@
-"""When a worker looks for jobs: the last claim was full, a notification arrived, a retry falls due, or
-the pause between two polls has passed. A worker without room waits for a handler to end.
+"""When a worker looks for jobs: the last claim was full, a notification arrived, a retry falls due,
+or the pause between two polls has passed. A worker without room waits for a handler to end.
 """
 
 from __future__ import annotations
