@@ -33,13 +33,13 @@ from headway.domain.validation import (
 from headway.errors import InvalidOption
 
 if TYPE_CHECKING:
-    # `Job` alone means a job without blockers. Type checkers know defaults, Python 3.11 does not.
+    # Type checkers know defaults of type variables, Python 3.11 does not.
     from typing_extensions import TypeVar as _TypeVar
     from typing_extensions import TypeVarTuple
 
-    Bs = TypeVarTuple("Bs", default=Unpack[tuple[()]])
-    A = _TypeVar("A", default=Any)
-    N = _TypeVar("N", default=None)
+    Bs = TypeVarTuple("Bs", default=Unpack[tuple[()]])  # `Job` alone: a job without blockers
+    A = _TypeVar("A", default=Any)  # no job type given: the result can be anything
+    N = _TypeVar("N", default=None)  # no output declared: the result is None
 else:
     from typing import TypeVarTuple
 
