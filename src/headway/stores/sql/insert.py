@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 
 from headway.domain.job import JobState, NewJob
-from headway.domain.schedule import After, At
+from headway.domain.schedule import NOW, After, At
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
+from headway.stores.sql.columns import TEMPLATE, shared_values, template_of
 from headway.stores.sql.dialect import Dialect, SqlPart
 from headway.stores.sql.find import is_id
+
+_STATE = TEMPLATE.index("state")
 
 
 class SqlInsert(SqlPart):
@@ -166,7 +169,7 @@ class JobRows(SqlPart):
         if count != len(jobs) and jobs[0].id_given:
             raise DuplicateJob(jobs[0].id)
         # An id of our own making is taken only by an earlier try whose answer was lost.
-        blocked = template[-6] == JobState.BLOCKED
+        blocked = template[_STATE] == JobState.BLOCKED
         for job in jobs:
             stored[job.id] = Inserted(job.id, run_at, blocked)
 
@@ -200,56 +203,15 @@ class JobRows(SqlPart):
 
     def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
         """Everything about a job but its id and input, as parameters of `insert`."""
+        if job.schedule is NOW:
+            return template_of(job, None, 0.0, waiting, awaited)
         at, delay = self.when(job.schedule)
-        return (
-            at,
-            delay or 0.0,
-            job.type,
-            job.queue,
-            job.priority,
-            job.max_attempts,
-            job.max_losses,
-            job.timeout,
-            job.sequence_id,
-            None if job.sequence_type == job.type else job.sequence_type,
-            job.root_id,
-            job.origin_id,
-            job.position,
-            str(JobState.BLOCKED if waiting else JobState.PENDING),
-            waiting,
-            bool(job.blockers),
-            awaited,
-            job.dedup_key,
-            job.trace,
-        )
+        return template_of(job, at, delay or 0.0, waiting, awaited)
 
     def kind(self, job: NewJob) -> tuple[Any, ...]:
-        """What jobs that continue sequences can have in common, as parameters."""
+        """What jobs that continue sequences can share, as parameters."""
         at, delay = self.when(job.schedule)
-        return (
-            at,
-            delay or 0.0,
-            job.type,
-            job.queue,
-            job.priority,
-            job.max_attempts,
-            job.max_losses,
-            job.timeout,
-            job.dedup_key,
-        )
-
-    def own_part(self, job: NewJob) -> tuple[Any, ...]:
-        """And what each of them has for itself."""
-        return (
-            job.id,
-            job.input,
-            job.sequence_id,
-            None if job.sequence_type == job.type else job.sequence_type,
-            job.root_id,
-            job.origin_id,
-            job.position,
-            job.trace,
-        )
+        return shared_values(job, at, delay or 0.0)
 
     def when(self, schedule: At | After) -> tuple[Any, float | None]:
         """A schedule as two parameters: a moment, or a delay in seconds."""

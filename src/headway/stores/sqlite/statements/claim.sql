@@ -19,7 +19,4 @@ where seq in (
     order by priority desc, run_at, id
     limit ?2
 )
-returning
-    id, type, queue, priority, input, run_at, created_at, attempts, losses, max_attempts,
-    max_losses, timeout, lease_version, lease_until, sequence_id, coalesce(sequence_type, type),
-    root_id, origin_id, position, has_blockers, trace
+returning /*claimed*/
