@@ -1,4 +1,4 @@
--- What an earlier try of a claim took, whose answer was lost: the leases begin anew.
+-- The jobs that an earlier try of a claim took, whose answer was lost: their leases begin anew.
 with given as (
     select coalesce($1::timestamptz, statement_timestamp()) as now
 )

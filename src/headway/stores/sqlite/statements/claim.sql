@@ -1,4 +1,4 @@
--- Take due jobs of one queue; there is one writer at a time, so nothing needs to be skipped.
+-- Claim due jobs of one queue. There is one writer at a time, so no row is locked by another.
 update /*headway*/job
 set state = 'running',
     started_at = ?3,

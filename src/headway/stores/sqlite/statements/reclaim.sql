@@ -1,4 +1,4 @@
--- What an earlier try of a claim took, whose answer was lost: the leases begin anew.
+-- The jobs that an earlier try of a claim took, whose answer was lost: their leases begin anew.
 update /*headway*/job
 set lease_until = ?1 + cast(round(?2 * 1000000) as integer)
 where state = 'running'
