@@ -21,8 +21,8 @@ from headway.stores.sql.files import load_statements
 
 CHANNEL = "by_hand"
 JOB_TYPE = "by_hand"
-REST = (None, None, 0.0, JOB_TYPE, "default", 0, 4, 5, None, None, None, None, None, 0,
-        "pending", 0, False, False, None, None)  # fmt: skip
+REST = (None, None, 0.0, None, None, JOB_TYPE, "default", 0, 4, 5, None, None, None, None, 0,
+        None, "pending", 0, False, False)  # fmt: skip
 
 
 def waits_by_hand(dsn: str, count: int, gap: float) -> list[float]:

@@ -20,8 +20,8 @@ from headway.stores.sql.files import load_statements
 MODES = ("none", "after the commit", "in the transaction")
 PRODUCERS = 8
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
-REST = (None, None, 0.0, "noop", "default", 0, 4, 5, None, None, None, None, None, 0,
-        "pending", 0, False, False, None, None)  # fmt: skip
+REST = (None, None, 0.0, None, None, "noop", "default", 0, 4, 5, None, None, None, None, 0,
+        None, "pending", 0, False, False)  # fmt: skip
 NOTIFICATIONS = (
     '{"s":[{"kind":"scheduled","queue":"default","type":"noop","count":1,"run_at":null}]}'
 )

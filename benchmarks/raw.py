@@ -26,11 +26,10 @@ from headway.stores.postgres.copy_rows import COPY_FROM
 from headway.stores.sql.files import load_statements
 
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
-PLAIN = ("default", 0, 4, 5, None, None, None, None, None, 0, "pending", 0, False, False, None,
-         None)  # fmt: skip
+PLAIN = ("default", 0, 4, 5, None, None, None, None, 0, None, "pending", 0, False, False)
 """What a job without options is stored with, from its queue on."""
-COPIED = "\t".join("\\N" if value is None else str(value) for value in (*PLAIN[:5], *PLAIN[7:]))
-"""The same for COPY, without what is of the sequence."""
+COPIED = "\t".join("\\N" if value is None else str(value) for value in PLAIN)
+"""The same for COPY."""
 
 
 def _ignore(_: int) -> None:
@@ -98,13 +97,13 @@ class RawPostgres:
         self._sql, self._copy = sql["insert"].encode(), sql["copy"].encode()
         self._connection = psycopg.connect(dsn, autocommit=True)
         self._cursor = RawCursor(self._connection)
-        self._rest = (None, None, 0.0, job_type, *PLAIN)
+        self._rest = (None, None, 0.0, None, None, job_type, *PLAIN)
 
     def insert(self, texts: Sequence[str]) -> None:
         """Store jobs with one statement, and commit."""
         ids = [new_id() for _ in texts]
         if len(texts) >= COPY_FROM:
-            rest = f"now\tnow\t{self._rest[3]}\t{COPIED}\n"
+            rest = f"now\tnow\t{self._rest[5]}\t{COPIED}\n"
             with self._cursor.copy(self._copy) as data:
                 data.write(
                     "".join(
@@ -129,7 +128,7 @@ class RawSqlite:
         self._sql = load_statements("headway.stores.sqlite", "headway_")["insert"]
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("pragma synchronous = full")
-        self._rest: tuple[Any, ...] = (None, 0.0, job_type, *PLAIN)
+        self._rest: tuple[Any, ...] = (None, 0.0, None, None, job_type, *PLAIN)
 
     def insert(self, texts: Sequence[str]) -> None:
         now = time.time_ns() // 1000

@@ -27,7 +27,7 @@ from headway.stores.sql.files import load_statements
 from tests.support.servers.postgres import PostgresServer
 
 INSERT = load_statements("headway.stores.postgres", '"headway".')["insert"]
-REST = (None, None, 0.0, "noop", *PLAIN)
+REST = (None, None, 0.0, None, None, "noop", *PLAIN)
 WARM_UP = 50
 BULK = 20_000
 

@@ -98,7 +98,7 @@ def _changed(store: str, statement: str, text: str, instead: str) -> Callable[[]
                     raise RuntimeError(f"{text!r} is not in {statement}")
             return found
 
-        module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])
+        module = __import__(f"headway.stores.{store}.dialect", fromlist=["load_statements"])
         module.load_statements = damaged
 
     return plant

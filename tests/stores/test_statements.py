@@ -67,7 +67,7 @@ IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 NOTHING = "array_fill(null::text, array[100])"
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
 FOLLOWING = f"""array[{IDS}]::uuid[], array_fill('{{}}'::text, array[100]), array[{IDS}]::uuid[],
-    {NOTHING}, array[{IDS}]::uuid[], array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
+    array[{IDS}]::uuid[], {NOTHING}, array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
 CONTINUED = f"""array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, {FOLLOWING}, null, null, 0,
     't', 'default', 0::smallint, 4, 5, null, null"""
 

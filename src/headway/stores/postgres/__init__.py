@@ -1,4 +1,4 @@
-"""The PostgreSQL store."""
+"""The PostgreSQL store: jobs in a schema of their own."""
 
 from headway.stores.postgres.store import PostgresStore
 

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.job import ClaimedJob, JobRecord
-from headway.domain.lease import Lease, check_lease_for
+from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.postgres import reap_bounds
 from headway.stores.postgres.claim_bounds import ClaimBounds
 from headway.stores.postgres.reap_bounds import ReapBounds
-from headway.stores.sql.dialect import SqlPart, maybe_id
+from headway.stores.sql.columns import claim_reader, with_text_ids
+from headway.stores.sql.dialect import SqlPart
+
+_read_claimed = claim_reader()
 
 
 class PostgresClaim(SqlPart):
@@ -99,34 +102,6 @@ def _in_order(claimed: list[ClaimedJob], order: ClaimOrder) -> list[ClaimedJob]:
 
 
 def _to_claimed(rows: Sequence[Row], token: str) -> list[ClaimedJob]:
-    if rows and type(rows[0][0]) is not str:  # on a connection that is not ours
-        ids = (0, 14, 16, 17)
-        rows = [
-            [maybe_id(value) if place in ids else value for place, value in enumerate(row)]
-            for row in rows
-        ]
-    return [
-        ClaimedJob(
-            id=row[0],
-            type=row[1],
-            queue=row[2],
-            priority=row[3],
-            input=row[4],
-            run_at=row[5],
-            created_at=row[6],
-            attempts=row[7],
-            losses=row[8],
-            max_attempts=row[9],
-            max_losses=row[10],
-            timeout=row[11],
-            lease=Lease(token, row[12], row[13]),
-            sequence_id=row[14],
-            sequence_type=row[15],
-            root_id=row[16],
-            origin_id=row[17],
-            position=row[18],
-            has_blockers=row[19],
-            trace=row[20],
-        )
-        for row in rows
-    ]
+    if rows and type(rows[0][0]) is not str:  # on a connection of the caller's
+        rows = with_text_ids(rows)
+    return _read_claimed(rows, token, {})

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: the store's own, those handed to handlers, and what can go wrong."""
+"""Connections to PostgreSQL: the store's own, those of handlers, and kinds of errors."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from headway.ports.statement import Row, Statement
 from headway.stores.postgres.copy_rows import CopyStatement
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
-# plan made while the table was empty must still be right when it is full: what such a plan would
-# be tempted by is switched off, and what remains is the index, in order, from nested loops.
+# plan that was made for an empty table must still be good for a full one: all methods that are good
+# only for small tables are switched off, which leaves nested loops along an index.
 SETTINGS = (
     "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_sort = off;"
     " set enable_hashjoin = off; set enable_mergejoin = off; set jit = off; set timezone = 'UTC'"
 )
 
 
-# Behind a pooler the next transaction may run on another connection, and what was set on this one
-# may meet somebody else: settings go with the transaction, and nothing is prepared.
+# Behind a pooler the next transaction may run on another server connection, and another client may
+# get this one: settings last for a transaction only, and no statement is prepared.
 BEGIN_POOLED = "begin; " + SETTINGS.replace("set ", "set local ")
 
 NO_COPY = (UniqueViolation, FeatureNotSupported)
-"""An earlier try has stored the jobs, or row-level security is on: only an insert will do."""
+"""An earlier try has stored the jobs, or row-level security is on: COPY fails, insert works."""
 DRIVERS_ERRORS = (psycopg.Error, UnicodeError, OverflowError)
-"""What psycopg raises; the last two are Python's, about values that cannot be sent."""
+"""Errors that psycopg raises; the last two are Python's, for values that cannot be sent."""
 _DATAS_FAULT = ("22", "23")
-"""Classes of errors: data exception, integrity constraint violation."""
+"""Classes of error codes: data exception, integrity constraint violation."""
 WAIT_FOR_CONNECTION = 5.0
-"""Seconds that an operation waits for a connection before it says that the server is away."""
+"""Seconds that an operation waits for a connection before it fails."""
 
 
 def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
@@ -60,7 +60,7 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
 
 
 def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
-    """Connections for transactions that handlers write in: nothing is set on them."""
+    """Connections for the transactions of handlers, without settings of ours."""
 
     async def configure(connection: AsyncConnection[TupleRow]) -> None:
         await connection.set_autocommit(True)
@@ -102,7 +102,7 @@ def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow
 
 
 async def _find_pooler(connection: AsyncConnection[TupleRow]) -> bool:
-    """If there is one, the connection prepares nothing, by which its runner knows."""
+    """Look for a pooler. With one, the connection prepares no statements."""
     cursor = await connection.execute(WHO_ANSWERS)
     pooled = is_pooled(connection, await cursor.fetchone())
     if pooled:
@@ -111,9 +111,9 @@ async def _find_pooler(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 class AsyncRunner:
-    """Runs an operation's statements on one of the store's connections; begins a transaction
-    before the first statement that needs one. `is_verb`: the operation is one of the store's own,
-    so what it says to be atomic by itself needs none; a flow made of several always does."""
+    """Runs an operation's statements on one of the store's connections; begins a transaction before
+    the first statement that needs one. `is_verb`: the operation is a verb of the store, so that its
+    `alone` statements need none; an operation that combines several verbs always needs one."""
 
     def __init__(self, connection: AsyncConnection[TupleRow], *, is_verb: bool) -> None:
         self._connection = connection
@@ -191,7 +191,7 @@ class BlockingRunner:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """The server is away, going away, does not answer, or is no longer the one that writes."""
+    """The server is away, shuts down, does not answer, or has become read-only."""
     if isinstance(error, PoolTimeout | ReadOnlySqlTransaction):
         return True
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
@@ -201,22 +201,22 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """The data is at fault: text that PostgreSQL cannot hold, a number out of range."""
+    """The data is refused: text that PostgreSQL cannot hold, a number out of range."""
     if isinstance(error, psycopg.Error):
         return (error.sqlstate or "")[:2] in _DATAS_FAULT or isinstance(error, psycopg.DataError)
     return isinstance(error, UnicodeError | OverflowError)
 
 
 def is_dead(error: BaseException) -> bool:
-    """The connection that was used is of no use any more, and neither may be those of its age."""
+    """The connection is broken, and so may be others that were opened at the same time."""
     return is_lost_connection(error) and not isinstance(
         error, psycopg.errors.QueryCanceled | PoolTimeout
     )
 
 
 def is_transient(error: BaseException) -> bool:
-    """Trying the whole operation again may help. Having waited for a connection in vain, it has
-    been tried for long enough."""
+    """Another try of the operation may succeed. There is none after a wait for a connection that
+    took too long."""
     if isinstance(error, psycopg.errors.QueryCanceled | PoolTimeout):
         return False
     return is_lost_connection(error) or isinstance(

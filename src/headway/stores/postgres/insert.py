@@ -22,7 +22,7 @@ class PostgresJobRows(JobRows):
         self, template: tuple[Any, ...], jobs: Sequence[NewJob], present: Any, *, alone: bool
     ) -> Statement:
         plain = super()._insertion(template, jobs, present, alone=alone)
-        at, delay, *kind, sequence_id, sequence_type, root_id = template[:11]
+        at, delay, sequence_id, root_id, *rest = template
         if (
             len(jobs) < COPY_FROM
             or not alone
@@ -34,7 +34,7 @@ class PostgresJobRows(JobRows):
             *(plain.sql, plain.params, plain.rows, plain.alone),
             into=self._sql["copy"],
             jobs=jobs,
-            rest=(*kind, sequence_type, *template[11:]),
+            rest=tuple(rest),
         )
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:

@@ -1,4 +1,4 @@
-"""Bringing a PostgreSQL schema up to date, one step after the other, under a lock."""
+"""Brings a PostgreSQL schema up to date, step by step, under a lock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from psycopg.rows import TupleRow
 
 from headway.stores.sql.files import Migration
 
-LOCK = 0x68656164776179  # "headway": whoever migrates waits for whoever else does
+LOCK = 0x68656164776179  # "headway": one process migrates at a time
 
 
 async def applied_migrations(
     connection: AsyncConnection[TupleRow], schema: str
 ) -> dict[int, datetime]:
-    """Versions that are in place; none if there is no schema."""
+    """Versions that are applied, and when; none if there is no schema."""
     cursor = await connection.execute(
         "select to_regclass(%s) is not null", (f'"{schema}".migration',)
     )
@@ -31,7 +31,7 @@ async def applied_migrations(
 async def apply_migrations(
     connection: AsyncConnection[TupleRow], schema: str, migrations: list[Migration]
 ) -> list[str]:
-    """Apply what is missing in one transaction; the names of the steps applied."""
+    """Apply the missing steps in one transaction; their names."""
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
         await connection.execute(prelude(schema).encode())
@@ -58,7 +58,7 @@ def prelude(schema: str) -> str:
 
 
 def script(schema: str, migrations: list[Migration]) -> str:
-    """All of it as SQL, for those who apply schema changes by hand."""
+    """All steps as SQL, to be applied by hand."""
     parts = ["begin;", prelude(schema)]
     for migration in migrations:
         parts += [

@@ -8,6 +8,7 @@ from typing import Any
 from headway.domain.job import NewJob
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Statement
+from headway.stores.sql.columns import own_values
 from headway.stores.sql.settle import SqlSettle
 
 
@@ -28,7 +29,7 @@ class PostgresSettle(SqlSettle):
             self._sql["complete_continued"],
             (present, *kind),
             [
-                (done.job_id, done.token, done.output, *self._rows.own_part(successor))
+                (done.job_id, done.token, done.output, *own_values(successor))
                 for done, successor in sorted(completions, key=lambda pair: pair[0].job_id)
             ],
             alone=alone,

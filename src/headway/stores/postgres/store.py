@@ -1,4 +1,4 @@
-"""The PostgreSQL store: pools of connections around the operations."""
+"""The PostgreSQL store: its parts, and pools of connections that run their operations."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ class PostgresStore(
 ):
     """Jobs in a PostgreSQL schema of their own.
 
-    A server that was restarted has ended all its connections, and one that may only read has
-    become a standby: whichever statement finds out, none of the connections to it is used again,
-    and the next ones lead to where the DSN leads now.
+    A restarted server has ended all its connections, and a read-only one has become a standby. When
+    a statement finds that, all pooled connections are dropped, and new ones go to the server that
+    the DSN names now.
     """
 
     capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
@@ -257,7 +257,7 @@ class PostgresStore(
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         if (pool := self._guests) is None:
             raise StoreClosed(self.name)
-        ours = True  # the store's own statements begin and commit; those between are the caller's
+        ours = True  # whether an error comes from the store's begin or commit
         with Cancels() as cancels:
             try:
                 async with AsyncExitStack() as opened:
@@ -299,7 +299,7 @@ class PostgresStore(
             return await AsyncConnection.connect(
                 self._dsn,
                 autocommit=True,
-                prepare_threshold=None,  # a pooler would keep what we prepare, for somebody else
+                prepare_threshold=None,  # a pooler would keep prepared statements for other clients
                 **connect_arguments(self._dsn),
             )
         except psycopg.OperationalError as error:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.lease import Lease
+from headway.domain.job import AttemptRecord, JobRecord
 from headway.ports.statement import Row
+from headway.stores.sql.columns import read_record
 
 
 class Dialect(Protocol):
@@ -57,51 +57,18 @@ def maybe_id(value: Any) -> str | None:
 
 
 def to_record(dialect: Dialect, row: Row) -> JobRecord:
-    """A row of the `record` columns to a JobRecord."""
-    lease = None
-    if row[17] is not None:
-        lease = Lease(str(row[17]), row[19], dialect.time(row[18]))
-    return JobRecord(
-        id=str(row[0]),
-        type=row[1],
-        queue=row[2],
-        priority=row[3],
-        state=JobState(row[4]),
-        input=row[5],
-        output=row[6],
-        run_at=dialect.time(row[7]),
-        created_at=dialect.time(row[8]),
-        started_at=maybe_time(dialect, row[9]),
-        finished_at=maybe_time(dialect, row[10]),
-        attempts=row[11],
-        losses=row[12],
-        max_attempts=row[13],
-        max_losses=row[14],
-        timeout=row[15],
-        last_error=row[16],
-        lease=lease,
-        lease_version=row[19],
-        worker=row[20],
-        sequence_id=str(row[21]),
-        sequence_type=row[22],
-        root_id=str(row[23]),
-        origin_id=maybe_id(row[24]),
-        position=row[25],
-        awaited=bool(row[26]),
-        blockers=() if row[27] is None else dialect.ids(row[27]),
-        dedup_key=row[28],
-        trace=row[29],
-        fingerprint=row[30] or None,
-    )
+    """A row of the `record` columns as a JobRecord."""
+    return read_record(row, dialect.time, dialect.ids)
 
 
 def to_attempt(dialect: Dialect, row: Row) -> AttemptRecord:
+    job_id, version, outcome, worker, started_at, finished_at, error = row
     return AttemptRecord(
-        job_id=str(row[0]),
-        version=row[1],
-        outcome=row[2],
-        worker=row[3],
-        started_at=maybe_time(dialect, row[4]),
-        finished_at=dialect.time(row[5]),
-        error=row[6],
+        job_id=str(job_id),
+        version=version,
+        outcome=outcome,
+        worker=worker,
+        started_at=maybe_time(dialect, started_at),
+        finished_at=dialect.time(finished_at),
+        error=error,
     )

@@ -1,4 +1,4 @@
-"""The two loops that drive an operation: one awaits, the other does not."""
+"""Two loops that run an operation: one awaits its statements, the other blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`find` and `count`: which index leads to what a filter asks for, and where looking ends.
+"""find and count: the choice of the index for a filter, and the bounds of the search.
 
-Every way is bounded. Those that give jobs by id, newest first, look at so many and say where they
-stopped; a small set that no index has by id is looked at as a whole, or not at all.
+Every search is bounded. A search along ids, newest first, reads a number of jobs and says where it
+stopped. A small set of jobs that no index has in the order of their ids is read whole, or not at
+all.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import Dialect, SqlPart
 
 SCAN = 10_000
-"""Jobs looked at for one page, unless nothing was found among them."""
+"""Jobs that one try reads for a page."""
 TRIES = 3
-"""How often that is done before an empty page is given."""
+"""Tries before the page stays empty."""
 FEW = 5_000
-"""Jobs in a set that is looked at as a whole."""
+"""The most jobs in a set that is read whole."""
 SCAN_TO_COUNT = 20_000
 JUDGED = 1_500
-"""Jobs whose text is judged here for one page, once the database has sorted out most others."""
+"""Jobs whose text is compared here for one page, after the database has excluded most others."""
 
 MOST_FINGERPRINTS = 500
 
@@ -43,9 +44,9 @@ NEWEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _EVERYTHING = JobFilter()
 
 
-class Way:
-    """An index to look into: the statement's name, its own parameters, and whether it leads to
-    nothing but what matches. `few`: to a set that has to be small."""
+class Index:
+    """An index to search: the end of the statement's name, its parameters, and whether all jobs in
+    it match (`precise`). `few`: the statement is for small sets only."""
 
     __slots__ = ("few", "name", "params", "precise")
 
@@ -120,8 +121,8 @@ class SqlFind(SqlPart):
         return Count(min(len(rows), at_most), last is None and len(rows) <= at_most)
 
     def _completed(self, which: JobFilter) -> Operation[JobFilter]:
-        """The filter with what follows from it: only dead letters have fingerprints, and those of
-        which the beginning is given are looked up, unless there are very many."""
+        """The filter with its consequences: only failed jobs have fingerprints, and beginnings of
+        fingerprints become whole ones, unless there are very many."""
         if not which.fingerprints:
             return which
         states = which.states or (JobState.FAILED,)
@@ -143,22 +144,23 @@ def look(
     most: int,
     now: datetime | None,
 ) -> Operation[tuple[list[Row], str | None]]:
-    """What matches, newest first, and the job at which looking ended, if it did early."""
-    way = _way(which)
+    """Rows of matching jobs, newest first, and the id of the last job that was read if there are
+    more."""
+    index = _index_for(which)
     parameters = conditions(dialect, which, cursor, now)
     last: str | None = None
     while True:
-        looked = max(FEW, most) if way.few else most if way.precise else scan
+        looked = max(FEW, most) if index.few else most if index.precise else scan
         rows: Sequence[Row] = yield Statement(
-            dialect.sql[f"{verb}_{way.name}"],
-            (*parameters, looked, most, *way.params),
+            dialect.sql[f"{verb}_{index.name}"],
+            (*parameters, looked, most, *index.params),
             alone=True,
         )
         told = rows[0][0]
-        if not way.few:
+        if not index.few:
             last = None if told is None else str(told)
         elif not told:  # these are more than a few
-            way = Way("newest")
+            index = Index("newest")
             continue
         return [row[1:] for row in rows if row[1] is not None], last
 
@@ -189,7 +191,7 @@ def conditions(
 
 
 def _can_match(which: JobFilter) -> bool:
-    """Whether a filter is not already refuted by itself."""
+    """False if no job can match the filter."""
     if which.fingerprints and JobState.FAILED not in which.states:
         return False
     if which.ids and not any(map(is_id, which.ids)):
@@ -198,7 +200,7 @@ def _can_match(which: JobFilter) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """Whether this can be an id at all; what cannot is simply not found."""
+    """Whether the text has the form of an id."""
     try:
         return str(UUID(text)) == text
     except (ValueError, AttributeError, TypeError):
@@ -209,8 +211,8 @@ def _by_id(job: JobRecord) -> str:
     return job.id
 
 
-def _way(which: JobFilter) -> Way:
-    """The narrowest index that leads to everything that can match."""
+def _index_for(which: JobFilter) -> Index:
+    """The narrowest index that has all jobs that can match."""
     states = frozenset(which.states)
     if which.ids:
         return _few(ids=[id for id in which.ids if is_id(id)])
@@ -218,21 +220,21 @@ def _way(which: JobFilter) -> Way:
         return _few(sequence=which.sequence_id)
     if which.root_id is not None:
         alone = structs.replace(which, root_id=None) == _EVERYTHING
-        return Way("family", which.root_id, precise=alone)
+        return Index("family", which.root_id, precise=alone)
     if which.keys:
         return _few(keys=list(which.keys))
     if which.fingerprints:
         if all(len(each) == FINGERPRINT for each in which.fingerprints):
             rest = structs.replace(which, fingerprints=(), states=())
-            return Way("failed", precise=rest == _EVERYTHING)
-        return Way("stopped", precise=False)
+            return Index("failed", precise=rest == _EVERYTHING)
+        return Index("stopped", precise=False)
     if states and states <= STOPPED:
-        return Way("stopped", precise=structs.replace(which, states=()) == _EVERYTHING)
+        return Index("stopped", precise=structs.replace(which, states=()) == _EVERYTHING)
     if states and JobState.COMPLETED not in states:
         return _few(states=[str(state) for state in which.states])
     if which.finished.restricts or (states and states <= TERMINAL):
         return _few(finished=True)
-    return Way("newest", precise=which == _EVERYTHING)
+    return Index("newest", precise=which == _EVERYTHING)
 
 
 def _few(
@@ -242,5 +244,5 @@ def _few(
     keys: list[str] | None = None,
     states: list[str] | None = None,
     finished: bool = False,
-) -> Way:
-    return Way("few", ids, sequence, keys, states, finished, few=True)
+) -> Index:
+    return Index("few", ids, sequence, keys, states, finished, few=True)

@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 
 from headway.domain.job import JobState, NewJob
-from headway.domain.schedule import After, At
+from headway.domain.schedule import NOW, After, At
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
+from headway.stores.sql.columns import TEMPLATE, shared_values, template_of
 from headway.stores.sql.dialect import Dialect, SqlPart
 from headway.stores.sql.find import is_id
+
+_STATE = TEMPLATE.index("state")
 
 
 class SqlInsert(SqlPart):
@@ -87,8 +90,8 @@ class SqlInsert(SqlPart):
         return Inserted(str(id), self._dialect.time(run_at), bool(blocked), deduplicated=True)
 
     def _lock_keys(self, keys: Sequence[tuple[str, str]], now: datetime | None) -> Operation[None]:
-        """Keep others from starting under these keys until the transaction ends; a store with one
-        writer at a time has nothing to do."""
+        """Lock these keys until the transaction ends, so that no other transaction starts jobs
+        under them; SQLite's one writer needs no lock."""
         yield from ()
 
 
@@ -103,7 +106,7 @@ class JobRows(SqlPart):
     def insert(
         self, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
     ) -> Operation[dict[str, Inserted]]:
-        """Store jobs in order; those in `awaited` are born with somebody waiting for them."""
+        """Insert jobs in order; some job waits for those in `awaited`."""
         stored: dict[str, Inserted] = {}
         template = None if awaited else self._template_of_all(jobs)
         if template is not None:
@@ -128,7 +131,7 @@ class JobRows(SqlPart):
         now: datetime | None,
         stored: dict[str, Inserted],
     ) -> Operation[None]:
-        """Store jobs none of which waits for another one of them."""
+        """Insert jobs that do not wait for one another."""
         incomplete: set[str] = set()
         blocked = [job for job in jobs if job.blockers]
         if blocked:
@@ -166,7 +169,7 @@ class JobRows(SqlPart):
         if count != len(jobs) and jobs[0].id_given:
             raise DuplicateJob(jobs[0].id)
         # An id of our own making is taken only by an earlier try whose answer was lost.
-        blocked = template[-6] == JobState.BLOCKED
+        blocked = template[_STATE] == JobState.BLOCKED
         for job in jobs:
             stored[job.id] = Inserted(job.id, run_at, blocked)
 
@@ -181,12 +184,12 @@ class JobRows(SqlPart):
         )
 
     def _insert_answer(self, row: Row, present: Any, job: NewJob) -> tuple[int, datetime]:
-        """How many jobs were new, and when they are due."""
+        """The number of new jobs, and their `run_at`."""
         raise NotImplementedError
 
     def _template_of_all(self, jobs: Sequence[NewJob]) -> tuple[Any, ...] | None:
-        """The one that they have in common: a single statement stores them all, so that no
-        transaction is needed. None if there is none."""
+        """The template that all jobs share, if they do: then a single statement inserts them, and
+        no transaction is needed."""
         template: tuple[Any, ...] | None = None
         for job in jobs:
             if job.blockers or job.id_given:
@@ -200,56 +203,15 @@ class JobRows(SqlPart):
 
     def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
         """Everything about a job but its id and input, as parameters of `insert`."""
+        if job.schedule is NOW:
+            return template_of(job, None, 0.0, waiting, awaited)
         at, delay = self.when(job.schedule)
-        return (
-            at,
-            delay or 0.0,
-            job.type,
-            job.queue,
-            job.priority,
-            job.max_attempts,
-            job.max_losses,
-            job.timeout,
-            job.sequence_id,
-            None if job.sequence_type == job.type else job.sequence_type,
-            job.root_id,
-            job.origin_id,
-            job.position,
-            str(JobState.BLOCKED if waiting else JobState.PENDING),
-            waiting,
-            bool(job.blockers),
-            awaited,
-            job.dedup_key,
-            job.trace,
-        )
+        return template_of(job, at, delay or 0.0, waiting, awaited)
 
     def kind(self, job: NewJob) -> tuple[Any, ...]:
-        """What jobs that continue sequences can have in common, as parameters."""
+        """What jobs that continue sequences can share, as parameters."""
         at, delay = self.when(job.schedule)
-        return (
-            at,
-            delay or 0.0,
-            job.type,
-            job.queue,
-            job.priority,
-            job.max_attempts,
-            job.max_losses,
-            job.timeout,
-            job.dedup_key,
-        )
-
-    def own_part(self, job: NewJob) -> tuple[Any, ...]:
-        """And what each of them has for itself."""
-        return (
-            job.id,
-            job.input,
-            job.sequence_id,
-            None if job.sequence_type == job.type else job.sequence_type,
-            job.root_id,
-            job.origin_id,
-            job.position,
-            job.trace,
-        )
+        return shared_values(job, at, delay or 0.0)
 
     def when(self, schedule: At | After) -> tuple[Any, float | None]:
         """A schedule as two parameters: a moment, or a delay in seconds."""
@@ -260,7 +222,7 @@ class JobRows(SqlPart):
                 return None, schedule.seconds
 
     def _await_sequences(self, jobs: Sequence[NewJob]) -> Operation[set[str]]:
-        """Which of the blockers are not complete; each of them now knows that it is awaited.
+        """Mark the blockers as awaited; those that are not complete.
 
         Marking takes the same row lock as completing, so a blocker either completed before (and is
         seen so) or completes after these jobs are committed (and finds them).
@@ -288,7 +250,7 @@ class JobRows(SqlPart):
         return incomplete
 
     def _refuse_cycles(self, jobs: Sequence[NewJob]) -> Operation[None]:
-        """Only a job that continues a sequence can come to wait for itself."""
+        """Raise InvalidOption for a job that would wait for itself: only a successor can."""
         for job in jobs:
             if job.sequence_id is None or job.sequence_id == job.id:
                 continue
@@ -301,7 +263,7 @@ class JobRows(SqlPart):
 
 
 def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
-    """The job, waiting for the sequences that exist where its blockers were deduplicated."""
+    """The job with the existing sequences in place of blockers that were deduplicated."""
     if twins.keys().isdisjoint(job.blockers):
         return job
     return msgspec.structs.replace(

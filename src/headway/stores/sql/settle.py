@@ -1,4 +1,4 @@
-"""What becomes of running jobs, each change guarded by its fence in the statement that makes it."""
+"""Changes of running jobs, each guarded by its fence in the statement that makes it."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class SqlSettle(SqlPart):
         return Settled([verdicts.get(one.job_id, Verdict.APPLIED) for one in settlements], freed)
 
     def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:
-        """Hold these jobs before several statements change them, some each; a store with one
-        writer at a time has nothing to do."""
+        """Lock these jobs before several statements change them; SQLite's one writer needs no
+        lock."""
         yield from ()
 
     def _complete_continued(
@@ -139,8 +139,8 @@ class SqlSettle(SqlPart):
         *,
         alone: bool,
     ) -> Operation[None]:
-        """Complete jobs that are continued by others of one kind, and store those. `alone`: there
-        is nothing else to settle."""
+        """Complete jobs and insert their successors, which are of one kind. `alone`: there is
+        nothing else to settle."""
         raise NotImplementedError
 
     def _complete_awaited(
@@ -166,7 +166,7 @@ class SqlSettle(SqlPart):
     def _after_completion(
         self, rows: Sequence[Row], successors: dict[str, NewJob], now: datetime | None
     ) -> Operation[list[Freed]]:
-        """Store what continues, and free what waited; in the transaction that completed."""
+        """Insert successors, and free waiting jobs, in the transaction of the completion."""
         following: list[NewJob] = []
         awaited: set[str] = set()
         ended: list[str] = []
@@ -253,7 +253,7 @@ class SqlSettle(SqlPart):
     def _leases(
         self, ids: Sequence[str], now: datetime | None
     ) -> Operation[tuple[dict[str, _Lease], datetime]]:
-        """How the jobs are held now, by the store's clock."""
+        """The leases of the jobs, and the time of the store's clock."""
         rows = yield Statement(self._sql["leases"], (list(ids), self._dialect.now(now)), alone=True)
         leases: dict[str, _Lease] = dict.fromkeys(ids, (None, None, None))
         present = datetime.min.replace(tzinfo=UTC)

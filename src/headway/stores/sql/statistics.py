@@ -1,4 +1,4 @@
-"""How things stand on the whole: counts, throughput, failures. Nothing here reads a whole table."""
+"""Counts, throughput, failures. Only `counts` reads the whole table."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from headway.stores.sql.dialect import SqlPart, maybe_time
 from headway.stores.sql.find import NEWEST, conditions, look
 
 COUNTED = 3_000
-"""Jobs of one state that are counted one by one."""
+"""Jobs of one state that are counted exactly."""
 COUNTED_PER_SLICE = 150
 FAILURES = 50_000
-"""Dead letters that are counted by fingerprint, from an index alone."""
+"""Failed jobs that are counted by fingerprint, from an index alone."""
 FAILURES_LOOKED_AT = 5_000
-"""Dead letters that are looked at to see whether they match."""
+"""Failed jobs that are read to see whether they match."""
 
 _Group = tuple[str, str, JobState, bool]
 """Queue, type, state, due."""
@@ -161,6 +161,6 @@ def _group(row: Row) -> _Group:
 
 
 def _part(group: _Group) -> tuple[JobState, str | None]:
-    """What is counted as a whole: pending jobs by queue, others by state."""
+    """The part of the jobs that is counted together: pending jobs by queue, others by state."""
     queue, _, state, _ = group
     return state, queue if state is JobState.PENDING else None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.job import AttemptRecord, JobState
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.ports.transfer import BatchOutcome, MovedJob
+from headway.stores.sql.columns import moved_values
 from headway.stores.sql.dialect import Dialect, SqlPart, to_attempt, to_record
 
 _encoder = msgspec.json.Encoder()
@@ -56,7 +56,8 @@ class SqlTransfer(SqlPart):
 
     def insert_moved(self, jobs: Sequence[MovedJob]) -> Operation[None]:
         rows = yield Statement(
-            self._sql["insert_moved"], rows=[self._columns(moved) for moved in jobs]
+            self._sql["insert_moved"],
+            rows=[moved_values(moved, self._dialect.stamp) for moved in jobs],
         )
         stored = {str(row[0]) for row in rows}
         for moved in jobs:
@@ -112,39 +113,3 @@ class SqlTransfer(SqlPart):
 
     def delete_outcome(self, batch: str) -> Operation[None]:
         yield Statement(self._sql["delete_outcome"], (batch,), alone=True)
-
-    def _columns(self, moved: MovedJob) -> tuple[Any, ...]:
-        job: JobRecord = moved.job
-        stamp = self._dialect.stamp
-        return (
-            job.id,
-            job.sequence_id,
-            job.root_id,
-            job.origin_id,
-            stamp(job.run_at),
-            stamp(job.created_at),
-            stamp(job.started_at),
-            stamp(job.finished_at),
-            job.timeout,
-            job.position,
-            job.attempts,
-            job.losses,
-            job.max_attempts,
-            job.max_losses,
-            job.lease_version,
-            moved.waiting,
-            job.priority,
-            bool(job.blockers),
-            job.awaited,
-            str(job.state),
-            job.type,
-            job.queue,
-            job.sequence_type,
-            job.worker,
-            job.dedup_key,
-            job.trace,
-            job.last_error,
-            job.fingerprint,
-            job.input,
-            job.output,
-        )

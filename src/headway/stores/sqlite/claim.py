@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.job import ClaimedJob, JobRecord
-from headway.domain.lease import Lease, check_lease_for
+from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
+from headway.stores.sql.columns import CLAIMED, JOB_COLUMNS, claim_reader
 from headway.stores.sql.dialect import SqlPart
+
+_ID, _QUEUE, _PRIORITY, _RUN_AT = map(CLAIMED.index, ("id", "queue", "priority", "run_at"))
+_TIMES = [place for place, name in enumerate(CLAIMED) if JOB_COLUMNS[name] == "timestamptz"]
+_read_claimed = claim_reader(time="times[{0}]", flag="bool({0})")
 
 
 class SqliteClaim(SqlPart):
@@ -25,7 +30,7 @@ class SqliteClaim(SqlPart):
             )
             for queue in order.queues:
                 claimed += self._to_claimed(
-                    [row for row in rows if row[2] == queue.name], order.token
+                    [row for row in rows if row[_QUEUE] == queue.name], order.token
                 )
             if claimed:
                 return claimed
@@ -53,35 +58,10 @@ class SqliteClaim(SqlPart):
         if not rows:
             return []
         # Jobs that were started together share their times.
-        stamps = {row[5] for row in rows}.union(row[6] for row in rows)
+        stamps = {row[place] for place in _TIMES for row in rows}
         times = {stamp: self._dialect.time(stamp) for stamp in stamps}
-        until = self._dialect.time(rows[0][13])
-        in_order = sorted(rows, key=lambda row: (-row[3], row[5], row[0]))
-        return [
-            ClaimedJob(
-                id=row[0],
-                type=row[1],
-                queue=row[2],
-                priority=row[3],
-                input=row[4],
-                run_at=times[row[5]],
-                created_at=times[row[6]],
-                attempts=row[7],
-                losses=row[8],
-                max_attempts=row[9],
-                max_losses=row[10],
-                timeout=row[11],
-                lease=Lease(token, row[12], until),
-                sequence_id=row[14],
-                sequence_type=row[15],
-                root_id=row[16],
-                origin_id=row[17],
-                position=row[18],
-                has_blockers=bool(row[19]),
-                trace=row[20],
-            )
-            for row in in_order
-        ]
+        in_order = sorted(rows, key=lambda row: (-row[_PRIORITY], row[_RUN_AT], row[_ID]))
+        return _read_claimed(in_order, token, times)
 
     @reading
     def expired(self, limit: int, *, now: datetime | None = None) -> Operation[list[JobRecord]]:

@@ -8,6 +8,7 @@ from typing import Any
 from headway.domain.job import NewJob
 from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
+from headway.stores.sql.columns import own_values
 from headway.stores.sql.settle import SqlSettle
 
 
@@ -33,7 +34,7 @@ class SqliteSettle(SqlSettle):
                 self._sql["insert_following"],
                 (present, *kind),
                 [
-                    (*self._rows.own_part(successor), awaited[done.job_id])
+                    (awaited[done.job_id], *own_values(successor))
                     for done, successor in completions
                     if done.job_id in awaited
                 ],

@@ -1,4 +1,4 @@
-"""The SQLite store: one file, a thread that writes, one that reads, and handlers' transactions."""
+"""The SQLite store: one file, a writing thread, a reading thread, and handlers' transactions."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, UnicodeError, OverflowError)
-"""The data is at fault: text that SQLite cannot hold, a number out of range, too much."""
+"""Errors by the data: text that SQLite cannot hold, a number out of range, too much data."""
 WAIT_BEFORE_FORK = 5.0
-"""Seconds that a fork waits for what is under way."""
+"""Seconds that a fork waits for running operations."""
 OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 
 _spoiled: set[str] = set()
@@ -114,20 +114,20 @@ class SqliteStore(
         self._others: set[sqlite3.Connection] = set()
         """Connections that do not belong to one of the threads."""
         self._leaving: list[ConnectionThread] = []
-        """Threads that may still have to end what they do."""
+        """Threads of a closed store that may still run operations."""
         self._rests = True
-        """No connection is open while the process is forked."""
+        """Whether no connection is open while the process is forked."""
         self._forget_forks()
         self.watch_forks()
 
-    # SQLite keeps in the process's memory which locks its connections hold. A child would believe
-    # that it holds those of its parent, and read and write without any: no connection may be open.
+    # SQLite keeps the locks of its connections in the process's memory. A forked child would take
+    # its parent's locks for its own and write without locking, so no connection may be open.
 
     def _forget_forks(self) -> None:
         self._may_connect = threading.Condition()
         self._forking = False
         self._connecting = 0
-        """How many connections are about to be among the others."""
+        """Number of connections that are being opened, besides those of the threads."""
 
     def before_fork(self) -> None:
         with self._may_connect:  # else one could be opened between this and the fork
@@ -226,7 +226,7 @@ class SqliteStore(
             connecting.add_done_callback(self._put_away)  # the thread goes on, and opens it
             raise
         try:
-            # Waiting in threads would use them all up, and leave none for whoever is to commit.
+            # Waiting in threads could use all of them, and leave none for the commit.
             async with self._turns.awaited(self._busy_for):
                 await wait_while_busy(lambda: connection.execute("begin immediate"), self._busy_for)
                 try:
@@ -240,7 +240,7 @@ class SqliteStore(
             self._let_go(connection)
 
     def _put_away(self, connecting: asyncio.Future[sqlite3.Connection]) -> None:
-        """A connection that nobody waits for any more."""
+        """Close a connection whose caller was cancelled."""
         if not connecting.cancelled() and connecting.exception() is None:
             self._let_go(connecting.result())
 
@@ -311,14 +311,14 @@ class SqliteStore(
         return file.st_dev, file.st_ino, self._prefix
 
     def _make_file(self) -> None:
-        """For its owner alone, if there is none yet: payloads are in it. What SQLite puts beside it
-        has the same permissions."""
+        """Create a missing file, readable by its owner alone, because it holds payloads. SQLite's
+        files beside it get the same permissions."""
         path = os.path.realpath(self._path)
         with suppress(FileExistsError):  # closing one that is there would let go of its locks
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def _refused(self, error: sqlite3.Error | OSError) -> StoreRefused:
-        """Why the file cannot be opened, in one sentence."""
+        """The error that says why the file cannot be opened."""
         path = Path(self._path)
         directory = path.absolute().parent
         if not directory.is_dir():

@@ -1,8 +1,9 @@
 """Threads that own a connection each: one writes, one reads.
 
-A thread hop costs more than an insert, and a commit more than a hop, so whatever has queued up
-while a transaction was under way goes into the next one. Each operation has a savepoint: one that
-fails leaves nothing, and harms no other. Callers hear back after the commit, never before.
+A change of threads costs more than an insert, and a commit more than a change of threads, so all
+operations that were queued during a transaction share the next one. Each operation has a savepoint:
+a failed one leaves no changes and does not affect the others. Callers get their answers after the
+commit, never before.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
 MOST_AT_ONCE = 64
 """Operations per transaction: bounds how long other processes wait for the write lock."""
 LAST_WAIT = 2.0
-"""Seconds that a locked file is waited for when the store is closed."""
+"""Seconds that a closing store waits for a locked file."""
 
 
 class ConnectionThread:
@@ -44,7 +45,7 @@ class ConnectionThread:
         busy_for: float,
         turns: WriteTurns | None,
     ) -> None:
-        """With `turns` it writes, without them it only reads."""
+        """A thread with `turns` writes, one without only reads."""
         self._connect = connect
         self._store = store
         self._busy_for = busy_for
@@ -69,7 +70,7 @@ class ConnectionThread:
         return future
 
     def rest(self, seconds: float) -> bool:
-        """Have the connection closed and nothing done until `go_on`; False if that takes longer."""
+        """Close the connection and run nothing until `go_on`; False if that takes longer."""
         with self._wake:
             self._resting = True
             self._wake.notify()
@@ -81,8 +82,8 @@ class ConnectionThread:
             self._wake.notify()
 
     def close(self) -> None:
-        """Let what is queued end; returns when the thread has. A file that is locked is waited for
-        no longer than a moment."""
+        """Run the queued operations and end the thread. Waits for a locked file only for a
+        moment."""
         with self._wake:
             self._closing = True
             self._give_up_at = time.monotonic() + LAST_WAIT
@@ -121,7 +122,7 @@ class ConnectionThread:
         return self._turns.waited(self._busy_for, lambda: self._give_up_at)
 
     def _next_batch(self) -> list[Work] | None:
-        """An empty one says that it is time to rest, None that it is time to end."""
+        """The next operations; none to pause, None to end."""
         with self._wake:
             while not (self._queue or self._closing or self._resting):
                 self._wake.wait()
@@ -140,7 +141,7 @@ class ConnectionThread:
     def _run_batch(
         self, connection: sqlite3.Connection, batch: list[Work]
     ) -> list[tuple[Future[Any], Any, Exception | None]]:
-        """All operations in one transaction; what it raises is the end of all of them."""
+        """Run all operations in one transaction; an exception has undone all of them."""
         answers: list[tuple[Future[Any], Any, Exception | None]] = []
         try:
             if self._turns is None:
@@ -167,8 +168,8 @@ class ConnectionThread:
 
 
 async def in_own_thread(work: Callable[[], None]) -> None:
-    """Run it in a thread that nobody else can use: those of the event loop may all be taken by
-    callers who wait for the very lock that this is to let go."""
+    """Run `work` in a thread of its own: all threads of the event loop may be waiting for the lock
+    that `work` releases."""
     done: Future[None] = Future()
     done.set_running_or_notify_cancel()  # it cannot be stopped, whoever stops waiting for it
 

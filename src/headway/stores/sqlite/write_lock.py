@@ -1,4 +1,4 @@
-"""Waiting for SQLite's one write lock without starving anybody."""
+"""Waits for SQLite's write lock, fairly to other processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def begin_immediate(
 def retry_while_busy(
     action: Callable[[], object], busy_for: float, give_up_at: Callable[[], float] | None = None
 ) -> None:
-    """`give_up_at` may change its mind while this waits."""
+    """Repeat an action while the file is locked. `give_up_at` is asked again before each try."""
     for pause in _tries(action, busy_for, give_up_at or (lambda: math.inf)):
         time.sleep(pause)
 
 
 async def wait_while_busy(action: Callable[[], object], busy_for: float) -> None:
-    """The same, for an action that does not take long, without blocking the event loop."""
+    """The same for a short action, without blocking the event loop."""
     for pause in _tries(action, busy_for, lambda: math.inf):
         await asyncio.sleep(pause)
 
@@ -37,8 +37,8 @@ async def wait_while_busy(action: Callable[[], object], busy_for: float) -> None
 def _tries(
     action: Callable[[], object], busy_for: float, give_up_at: Callable[[], float]
 ) -> Iterator[float]:
-    """The pauses to make between tries, until one succeeds. They are short and of random length:
-    SQLite's own busy handler lets processes starve each other."""
+    """Pauses between tries, until a try succeeds. They are short and of random length: SQLite's
+    own busy handler lets processes starve each other."""
     began = time.monotonic()
     pause = 0.0005
     while True:

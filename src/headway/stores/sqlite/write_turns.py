@@ -1,6 +1,9 @@
-"""The writers of one process take turns, in the order of asking, before they ask for the file's
-write lock. So that lock is waited for only while another program, or a connection of the user's
-own, has it; and what a worker has to store is next when a handler's transaction ends."""
+"""Turns among the writers of one process, in the order of asking.
+
+A writer takes its turn before it asks for the file's write lock. So it waits for the lock only
+while another program, or a connection of the user's own, holds it; and a worker's changes are next
+when a handler's transaction ends.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from contextlib import asynccontextmanager, contextmanager
 from headway.errors import StoreError
 
 LOOK_EVERY = 0.1
-"""Seconds after which a thread that waits looks whether it still should."""
+"""Seconds between the checks of a waiting thread whether to give up."""
 
 
 class WriteTurns:
@@ -28,8 +31,8 @@ class WriteTurns:
 
     @contextmanager
     def waited(self, seconds: float, give_up_at: Callable[[], float]) -> Generator[None]:
-        """Have the turn while the block runs; blocks until then. `give_up_at` may change its mind
-        meanwhile."""
+        """Hold the turn while the block runs; blocks until it comes. `give_up_at` is asked again
+        while waiting."""
         turn = self._ask()
         began = time.monotonic()
         while not turn.done():

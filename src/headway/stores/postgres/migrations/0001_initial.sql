@@ -1,4 +1,4 @@
--- One row per job, kept narrow; the claim, the fence and the sequence all live in it.
+-- One row per job, kept narrow, with its lease and its place in the sequence.
 create table /*headway*/job (
     id uuid primary key,
     sequence_id uuid not null,
@@ -50,15 +50,15 @@ comment on column /*headway*/job.sequence_type is 'null: the same as type';
 comment on column /*headway*/job.fingerprint is 'of a dead letter: alike for failures that are alike';
 comment on column /*headway*/job.position is 'the place in the sequence, 0 for its first job';
 
--- A lane is (queue, priority); within it the oldest due job comes first.
+-- For claims: by queue and priority, the job that is due first comes first.
 create index job_pending on /*headway*/job (queue, priority, run_at, id) where state = 'pending';
 create index job_running on /*headway*/job (lease_until) where state = 'running';
 create index job_finished on /*headway*/job (finished_at) where finished_at is not null;
--- First jobs are found by id: only those that continue or descend need these.
+-- The first job of a sequence, and a root, are found by id: only other jobs are in these indexes.
 create index job_sequence on /*headway*/job (sequence_id, position) where position > 0;
 create index job_root on /*headway*/job (root_id, id) where root_id <> id;
 create index job_dedup on /*headway*/job (dedup_key, type, created_at) where dedup_key is not null;
--- For questions about what is stuck. Nothing that succeeds without waiting enters these.
+-- For questions about jobs that do not go on. A job that succeeds without waiting is never in them.
 create index job_stopped on /*headway*/job (state, id)
 where state in ('blocked', 'failed', 'cancelled');
 create index job_failed on /*headway*/job (fingerprint, id, finished_at)
@@ -72,7 +72,7 @@ create table /*headway*/job_blocker (
 );
 create index job_blocker_blocker on /*headway*/job_blocker (blocker_id, job_id);
 
--- Held by whoever is about to start a job under a key, until its transaction ends.
+-- Locked by a transaction that starts a job under a key, until it ends.
 create table /*headway*/dedup (
     type text not null,
     key text not null,
@@ -109,7 +109,7 @@ create table /*headway*/queue (
     paused_at timestamptz
 );
 
--- How far running jobs say they are; one row per job that says so.
+-- Progress reports; one row for each job that reports.
 create table /*headway*/progress (
     job_id uuid primary key,
     fraction double precision not null,
@@ -117,7 +117,7 @@ create table /*headway*/progress (
     at timestamptz not null
 ) with (fillfactor = 50);
 
--- What operators did.
+-- Audit records: the actions of operators.
 create table /*headway*/audit (
     id uuid primary key,
     at timestamptz not null,

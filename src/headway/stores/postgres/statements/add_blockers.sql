@@ -1,4 +1,4 @@
--- They are there already if this is another try after an answer that was lost.
+-- The rows exist already if an earlier try, whose answer was lost, has stored them.
 insert into /*headway*/job_blocker (job_id, position, blocker_id)
 select * from unnest($1::uuid[], $2::int[], $3::uuid[])
 on conflict do nothing

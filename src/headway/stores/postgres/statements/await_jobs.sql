@@ -1,6 +1,6 @@
--- Say that somebody waits for these jobs' sequences. Waits for a completion or a deletion under way,
--- and looks at the row again after it: whoever is not answered has completed, or is gone. A
--- completed job is written too, as it is: whoever deletes it must notice, also under REPEATABLE READ.
+-- Mark the sequences of these jobs as awaited. Waits for a completion or deletion in progress and
+-- then looks at the row again: a job that is not in the answer has completed or is deleted. A
+-- completed job is written too, unchanged: its deletion must notice, also under REPEATABLE READ.
 with held as (
     select id from /*headway*/job where id = any($1::uuid[]) order by id for no key update
 ), marked as (

@@ -35,7 +35,4 @@ where j.ctid = any(array(
     )
     limit $10::int
 ))
-returning
-    j.id, j.type, j.queue, j.priority, j.input, j.run_at, j.created_at, j.attempts, j.losses,
-    j.max_attempts, j.max_losses, j.timeout, j.lease_version, j.lease_until, j.sequence_id,
-    coalesce(j.sequence_type, j.type), j.root_id, j.origin_id, j.position, j.has_blockers, j.trace
+returning /*claimed*/

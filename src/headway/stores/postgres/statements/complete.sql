@@ -1,5 +1,5 @@
--- The fast path: jobs for which nobody waits. A lease token is there exactly while a job runs, so
--- the state is not asked: asking it lures the planner to the small index of running jobs.
+-- The fast path: jobs for which no other job waits. A job has a lease token exactly while it runs,
+-- so the state is not compared: that would tempt the planner to the small index of running jobs.
 update /*headway*/job j
 set state = 'completed',
     output = done.output,

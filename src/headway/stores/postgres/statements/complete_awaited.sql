@@ -1,4 +1,4 @@
--- As `complete`, for jobs that are continued or that somebody may wait for.
+-- As `complete`, for jobs that have a successor or may have jobs waiting for them.
 update /*headway*/job j
 set state = 'completed',
     output = done.output,

@@ -1,4 +1,4 @@
--- Lock the last jobs of the sequences that these jobs belong to, where those have ended.
+-- Lock the last jobs of the sequences of these jobs, if they have ended.
 select j.id, j.sequence_id
 from /*headway*/job j
 where j.id = any(array(

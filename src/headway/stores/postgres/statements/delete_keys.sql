@@ -1,5 +1,5 @@
--- Keys that no job holds any more. A day's rest keeps them clear of transactions under way; one that
--- takes a key right now is not waited for.
+-- Delete keys that no job has any more. They have been unused for a day, so no open transaction
+-- holds them; a key that is being taken right now is passed over.
 delete from /*headway*/dedup
 where (type, key) in (
     select d.type, d.key from /*headway*/dedup d

@@ -1,6 +1,7 @@
--- Sequences whose last jobs the caller has locked, whole, unless a job that has not completed waits
--- for them, be it a dead letter that can be retried. Whoever comes to wait locks the last job too. So a statement of its own, whose snapshot is
--- younger than the locks, sees all who came before; those who come later find the sequence gone.
+-- Delete whole sequences whose last jobs the caller has locked, unless a job that has not completed
+-- waits for them; a failed or cancelled job counts, because it can be retried. A job that comes to
+-- wait locks the last job, too. So this statement, whose snapshot is younger than the locks, sees
+-- all jobs that came to wait before; those that come later find the sequence gone.
 with unneeded as (
     select ended.sequence_id
     from unnest($1::uuid[], $2::uuid[]) as ended (id, sequence_id)

@@ -1,2 +1,2 @@
--- Which of these ids are taken.
+-- The ids that are taken.
 select id from /*headway*/job where id = any($1::uuid[])

@@ -1,5 +1,5 @@
--- Dead letters by fingerprint, from the index alone. They are found by hopping from one to the next,
--- and each is counted up to its share of $1; last, whether that was all of it.
+-- Failed jobs by fingerprint, from the index alone, hopping from one fingerprint to the next. Each
+-- is counted up to its share of $1; the last column says whether the count is complete.
 with recursive hop (fingerprint) as (
     (
         select fingerprint from /*headway*/job where state = 'failed'

@@ -1,4 +1,5 @@
--- Dead letters that match, by fingerprint; of very many, the newest $17. Last, whether these were all.
+-- Failed jobs that match, by fingerprint, among the newest $17. The last column says whether these
+-- were all failed jobs.
 select
     j.fingerprint, count(*), min(j.finished_at), max(j.finished_at),
     max(j.id::text),

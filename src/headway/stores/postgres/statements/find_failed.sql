@@ -1,4 +1,4 @@
--- As find_newest, among dead letters of these fingerprints.
+-- As find_newest, among the failed jobs with these fingerprints.
 with found as materialized (
     select /*record*/
     from (

@@ -1,4 +1,4 @@
--- As find_newest, among the jobs of one root.
+-- As find_newest, among the jobs with one root.
 with found as materialized (
     select /*record*/
     from (

@@ -1,6 +1,6 @@
--- Among all of a small set, if it is one: at most $17 by each way that is given. The indexes do not
--- have them by id, so all must be seen: if there are more, the answer's first column is false, and
--- whoever asked must ask otherwise.
+-- All jobs of a small set that match: at most $17 jobs by each index that is asked. These indexes
+-- are not in the order of the ids, so the whole set is read. If it is larger, the first column is
+-- false and the caller has to use another index.
 with candidate as materialized (
     (select unnest($19::uuid[]) as id)
     union

@@ -1,5 +1,5 @@
--- All jobs, newest first: of the $17 that come next those that match, at most $18. Where fewer do,
--- each row begins with the last job that was looked at, to go on from; null if that was the last.
+-- All jobs, newest first: of the next $17 jobs those that match, at most $18. If fewer match, each
+-- row begins with the id of the last job that was read, to go on from; null if there are no more.
 with found as materialized (
     select /*record*/
     from (select * from /*headway*/job where id < $1::uuid order by id desc limit $17::int) j

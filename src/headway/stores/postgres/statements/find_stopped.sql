@@ -1,4 +1,5 @@
--- As find_newest, among jobs in states that few are in. What merges the states is ordered already.
+-- As find_newest, among jobs in states that few jobs are in. The parts that are merged are already
+-- in order.
 with found as materialized (
     select /*record*/
     from (

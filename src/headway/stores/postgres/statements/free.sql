@@ -1,7 +1,7 @@
--- These sequences completed: those that waited wait for fewer, and for none they are pending.
--- The rows are joined by the table's index only, never with one another: without hash joins that
--- would take n * n steps for n jobs. Counted down rather than looked up, so that two blockers that
--- complete at once both count.
+-- Count down the incomplete blockers of the jobs that wait for these completed sequences; a job
+-- without any becomes pending. Counting, not looking up, makes two blockers that complete at the
+-- same time both count. The rows are joined by the table's index only: joined with one another, and
+-- without hash joins, n jobs would take n * n steps.
 with less as (
     select b.job_id, count(*)::int as done
     from /*headway*/job_blocker b where b.blocker_id = any($1::uuid[]) group by b.job_id

@@ -1,4 +1,4 @@
--- Everything that may become of a running job except completion.
+-- All changes of a running job except its completion.
 update /*headway*/job j
 set state = change.state,
     run_at = case

@@ -1,4 +1,4 @@
--- New jobs that differ only in id and input. Answers how many were new, and when they are due.
+-- New jobs that differ only in id and input. The answer is the number of new jobs, and their run_at.
 with given as (
     select coalesce($3::timestamptz, statement_timestamp()) as now
 ), due as (
@@ -8,14 +8,11 @@ with given as (
     from given
 ), stored as (
     insert into /*headway*/job (
-        id, input, run_at, created_at, type, queue, priority, max_attempts, max_losses, timeout,
-        sequence_id, sequence_type, root_id, origin_id, position, state, waiting, has_blockers,
-        awaited, dedup_key, trace
+        id, input, run_at, created_at, sequence_id, root_id, /*new*/
     )
     select
-        u.id, u.input, due.run_at, due.now, $6::text, $7::text, $8::smallint, $9::int, $10::int,
-        $11::float8, coalesce($12::uuid, u.id), $13::text, coalesce($14::uuid, u.id), $15::uuid,
-        $16::int, $17::text, $18::int, $19::bool, $20::bool, $21::text, $22::text
+        u.id, u.input, due.run_at, due.now, coalesce($6::uuid, u.id), coalesce($7::uuid, u.id),
+        /*new from $8*/
     from due, unnest($1::uuid[], $2::text[]) as u (id, input)
     on conflict (id) do nothing
     returning 1

@@ -1,2 +1,3 @@
--- Before jobs are changed by several statements: renewals lock by id, and so must these.
+-- Lock jobs, by id, before several statements change them: renewals of leases lock by id, so
+-- another order could deadlock.
 select 1 from /*headway*/job where id = any($1::uuid[]) order by id for no key update

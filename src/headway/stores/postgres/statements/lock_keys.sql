@@ -1,4 +1,5 @@
--- One row per key is held until the transaction ends: whoever comes second waits, then looks.
+-- Hold one row for each key until the transaction ends: a second transaction waits here, and then
+-- finds the job of the first one.
 insert into /*headway*/dedup (type, key, used_at)
 select k.type, k.key, coalesce($3::timestamptz, statement_timestamp())
 from unnest($1::text[], $2::text[]) as k (type, key)

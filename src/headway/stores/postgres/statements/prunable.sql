@@ -1,5 +1,5 @@
--- Lock the last jobs of finished sequences, oldest first. From a remembered bound, because dead
--- index entries below it pile up while vacuum is held back.
+-- Lock the last jobs of finished sequences, oldest first, from a remembered bound on: dead index
+-- entries below it pile up while vacuum is held back.
 select j.id, j.sequence_id, j.finished_at
 from /*headway*/job j
 where j.finished_at >= $9::timestamptz

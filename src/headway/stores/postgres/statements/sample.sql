@@ -1,6 +1,6 @@
--- All states, from pages picked at random, always the same ones; a table of up to $2 pages is read
--- whole. First comes the share of the jobs that this is: 1, or what is found by comparing it with
--- what the last vacuum or analyze found in a page.
+-- Jobs of all states, from pages picked at random, always the same ones; a table of up to $2 pages
+-- is read whole. The first column is the share of the jobs in these pages: 1, or an estimate by the
+-- number of jobs in a page at the last vacuum or analyze.
 with size as materialized (
     select relpages, reltuples, pg_relation_size(oid) / current_setting('block_size')::int as pages
     from pg_class where oid = '/*headway*/job'::regclass

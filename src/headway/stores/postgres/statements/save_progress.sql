@@ -1,4 +1,4 @@
--- Only from who holds the job.
+-- Only the holder of a job can report its progress.
 insert into /*headway*/progress (job_id, fraction, note, at)
 select j.id, said.fraction, said.note, coalesce($5::timestamptz, statement_timestamp())
 from unnest($1::uuid[], $2::uuid[], $3::float8[], $4::text[]) as said (id, token, fraction, note)

@@ -1,5 +1,6 @@
--- States that few jobs are in, by their own indexes and no more than so many: whether that was all
--- comes last. Pending jobs are looked at lane by lane, so that a long queue hides no short one.
+-- Jobs in states that few jobs are in, from the indexes of these states, up to a number for each;
+-- the last column says whether the count is complete. Pending jobs are counted by queue and
+-- priority, so that a long queue hides no short one.
 with recursive lane (queue, priority) as (
     (
         select queue, priority from /*headway*/job where state = 'pending'

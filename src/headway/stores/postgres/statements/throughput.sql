@@ -1,4 +1,5 @@
--- Per slice the $4 that ended first in it: if there were more, up to when that was.
+-- For each slice of time the first $4 jobs that ended in it; if there were more, also the time up
+-- to which they are counted.
 with slice as (
     select
         number,

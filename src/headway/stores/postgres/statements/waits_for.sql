@@ -1,4 +1,4 @@
--- Whether any of these sequences waits, directly or through others, for the one given.
+-- Whether one of these sequences waits, directly or through others, for the given one.
 with recursive waits (id) as (
     select unnest($1::uuid[])
     union

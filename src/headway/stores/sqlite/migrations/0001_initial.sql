@@ -1,4 +1,4 @@
--- Times are microseconds since 1970 in UTC. See the PostgreSQL schema for what the columns mean.
+-- Times are microseconds since 1970 in UTC. The PostgreSQL schema explains the columns.
 create table /*headway*/job (
     seq integer primary key,
     id text not null unique,

@@ -1,4 +1,4 @@
--- The newest sequence that counts under this key, by the state of its last job.
+-- The newest sequence under this key that counts, by the state of its last job.
 select j.id, j.run_at, j.state = 'blocked'
 from /*headway*/job j
 where j.type = ?1

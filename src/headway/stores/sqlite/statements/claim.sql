@@ -1,4 +1,4 @@
--- Take due jobs of one queue; there is one writer at a time, so nothing needs to be skipped.
+-- Claim due jobs of one queue. There is one writer at a time, so no row is locked by another.
 update /*headway*/job
 set state = 'running',
     started_at = ?3,
@@ -19,7 +19,4 @@ where seq in (
     order by priority desc, run_at, id
     limit ?2
 )
-returning
-    id, type, queue, priority, input, run_at, created_at, attempts, losses, max_attempts,
-    max_losses, timeout, lease_version, lease_until, sequence_id, coalesce(sequence_type, type),
-    root_id, origin_id, position, has_blockers, trace
+returning /*claimed*/

@@ -1,4 +1,4 @@
--- The fast path: jobs for which nobody waits.
+-- The fast path: jobs for which no other job waits.
 update /*headway*/job
 set state = 'completed',
     output = done.value ->> 2,

@@ -1,5 +1,5 @@
--- The sequences of these jobs that have ended and that no job waits for which has not completed: a dead
--- letter can be retried.
+-- The sequences of these jobs that have ended and for which no job waits that has not completed; a
+-- failed or cancelled job counts, because it can be retried.
 with asked (sequence_id) as (
     select distinct sequence_id from /*headway*/job where id in (select value from json_each(?1))
 )

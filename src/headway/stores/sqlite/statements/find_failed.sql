@@ -1,4 +1,4 @@
--- As find_newest, among dead letters of these fingerprints.
+-- As find_newest, among the failed jobs with these fingerprints.
 with candidate (id) as materialized (
     select id from /*headway*/job
     where state = 'failed' and fingerprint in (select value from json_each(?10)) and id < ?1

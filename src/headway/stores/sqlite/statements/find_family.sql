@@ -1,4 +1,4 @@
--- As find_newest, among the jobs of one root.
+-- As find_newest, among the jobs with one root.
 with candidate (id) as materialized (
     select id from /*headway*/job where id = ?19 and id < ?1
     union all

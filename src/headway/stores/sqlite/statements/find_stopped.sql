@@ -1,4 +1,4 @@
--- As find_newest, among jobs in states that few are in.
+-- As find_newest, among jobs in states that few jobs are in.
 with candidate (id) as materialized (
     select * from (
         select id from /*headway*/job

@@ -1,4 +1,5 @@
--- These sequences completed: those that waited wait for fewer, and for none they are pending.
+-- Count down the incomplete blockers of the jobs that wait for these completed sequences; a job
+-- without any becomes pending.
 update /*headway*/job
 set waiting = waiting - less.done,
     state = case when state = 'blocked' and waiting = less.done then 'pending' else state end,

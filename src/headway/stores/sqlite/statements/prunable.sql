@@ -1,4 +1,4 @@
--- Finished sequences, oldest first, found by their last job.
+-- Finished sequences, oldest first, by their last job.
 select j.sequence_id
 from /*headway*/job j
 where j.finished_at < ?2 - cast(round(?3 * 1000000) as integer)

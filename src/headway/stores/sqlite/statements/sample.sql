@@ -1,6 +1,6 @@
--- All states, from one place picked in each of ?2 stretches of equal length, always the same ones:
--- the share of places that was looked at comes first. Of ?2 places or fewer all are. Places
--- where a job was deleted count as empty, as they should.
+-- Jobs of all states: one row number from each of ?2 stretches of equal length, always the same.
+-- The first column is the share of row numbers that was read; up to ?2 row numbers are all read. A
+-- number whose job was deleted counts as empty.
 with recursive stretch (number, first, length, last) as (
     select 0, low, max((high - low + ?2) / ?2, 1), high
     from (

@@ -1,4 +1,4 @@
--- Only from who holds the job.
+-- Only the holder of a job can report its progress.
 insert into /*headway*/progress (job_id, fraction, note, at)
 select j.id, said.value ->> 2, said.value ->> 3, ?2
 from json_each(?1) said
