@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.domain.views import GraphNode, Link, SequenceGraph
+from headway.domain.views import EdgeKind, GraphNode, SequenceGraph
 from headway.web.graph.layout import arrange
 
 WIDTH, HEIGHT = 184, 50
@@ -22,7 +22,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    link: Link
+    link: EdgeKind
     path: str
     """As SVG has it."""
 
