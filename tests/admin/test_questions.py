@@ -12,7 +12,7 @@ from headway.domain.filters import parse_filter
 from headway.domain.job import NewJob
 from headway.domain.orders import ProgressReport
 from headway.domain.queries import JobFilter, WorkerRecord
-from headway.domain.views import Count, Link, Reason, ShownState
+from headway.domain.views import Count, EdgeKind, Reason, ShownState
 from headway.errors import Failure, InvalidOption, JobNotFound
 from headway.jobs.ids import new_id
 from headway.ports.admin import Questions
@@ -218,9 +218,9 @@ async def test_a_graph_of_what_continued_blocked_and_was_started(shop: Shop) -> 
     assert nodes[current.id].position == 1
     edges = {(edge.source, edge.target, edge.link) for edge in graph.edges}
     assert edges == {
-        (root.id, current.id, Link.CONTINUES),
-        (root.id, children[0], Link.STARTED),
-        (outside.id, current.id, Link.BLOCKS),
+        (root.id, current.id, EdgeKind.CONTINUES),
+        (root.id, children[0], EdgeKind.STARTED),
+        (outside.id, current.id, EdgeKind.BLOCKS),
     }
     assert await app.questions.graph(children[0]) == graph
     small = await app.questions.graph(root.id, at_most=1)

@@ -333,7 +333,7 @@ async def test_settings_that_cannot_be(shop: Shop) -> None:
         create_dashboard(shop.app, auth=Token(TOKEN), hosts=["https://jobs.example/"])
     with pytest.raises(ConfigurationError, match="like /jobs"):
         create_dashboard(shop.app, auth=Token(TOKEN), base_path="jobs/")
-    with pytest.raises(ConfigurationError, match=r"only serve\(\) takes it, on loopback"):
+    with pytest.raises(ConfigurationError, match=r"only serve\(\) accepts it, on loopback"):
         create_dashboard(shop.app, auth=Open())
     assert TOKEN not in repr(Token(TOKEN))
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph, ShownState
+from headway.domain.views import EdgeKind, GraphEdge, GraphNode, SequenceGraph, ShownState
 from headway.web.graph.layout import arrange
 from headway.web.graph.svg import HEIGHT, WIDTH, draw
 
@@ -58,8 +58,8 @@ def test_the_drawing_holds_all_its_boxes() -> None:
         for n in range(12)
     ]
     edges = [
-        GraphEdge(source=str(n // 3), target=str(n), link=Link.STARTED) for n in range(1, 12)
-    ] + [GraphEdge(source="gone", target="3", link=Link.BLOCKS)]
+        GraphEdge(source=str(n // 3), target=str(n), link=EdgeKind.STARTED) for n in range(1, 12)
+    ] + [GraphEdge(source="gone", target="3", link=EdgeKind.BLOCKS)]
     drawing = draw(SequenceGraph(root_id="0", nodes=nodes, edges=edges, complete=True))
     assert len(drawing.boxes) == 12
     assert len(drawing.lines) == 11

@@ -121,7 +121,7 @@ async def test_acting_on_what_is_selected_and_on_all(shop: Shop, visitor: Visito
 async def test_a_bulk_action_goes_on_by_itself(
     shop: Shop, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "PATIENCE", 0.0)  # one batch for each request
+    monkeypatch.setattr(actions, "ACT_FOR", 0.0)  # one batch for each request
     count = 2_100
     await shop.app.start_many([shop.greet.request(str(number)) for number in range(count)])
     page = visitor.page

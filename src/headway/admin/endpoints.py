@@ -40,7 +40,7 @@ class ProblemAnswer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class AdminEndpoint:
     """One address of the API. A GET has its parameters in the query, a POST in a JSON body; a
     filter is the parameter `q`, an id in the path."""
 
@@ -103,28 +103,32 @@ class Endpoint:
 
 
 ENDPOINTS = (
-    Endpoint(
+    AdminEndpoint(
         "GET", "/overview", Questions.overview, "Counts, throughput, waiting and running times"
     ),
-    Endpoint("GET", "/queues", Questions.queues, "Queues and their jobs"),
-    Endpoint("GET", "/types", Questions.types, "Job types and their jobs"),
-    Endpoint("GET", "/jobs", Questions.jobs, "Jobs that match a filter, newest first"),
-    Endpoint("GET", "/jobs/count", Questions.count, "Number of jobs that match a filter"),
-    Endpoint("GET", "/jobs/{id}", Questions.job, "A job with its attempts, blockers and progress"),
-    Endpoint("GET", "/jobs/{id}/why", Questions.why, "Why a job is not running, or what it does"),
-    Endpoint("GET", "/sequences", Questions.sequences, "Sequences with their current jobs"),
-    Endpoint(
+    AdminEndpoint("GET", "/queues", Questions.queues, "Queues and their jobs"),
+    AdminEndpoint("GET", "/types", Questions.types, "Job types and their jobs"),
+    AdminEndpoint("GET", "/jobs", Questions.jobs, "Jobs that match a filter, newest first"),
+    AdminEndpoint("GET", "/jobs/count", Questions.count, "Number of jobs that match a filter"),
+    AdminEndpoint(
+        "GET", "/jobs/{id}", Questions.job, "A job with its attempts, blockers and progress"
+    ),
+    AdminEndpoint(
+        "GET", "/jobs/{id}/why", Questions.why, "Why a job is not running, or what it does"
+    ),
+    AdminEndpoint("GET", "/sequences", Questions.sequences, "Sequences with their current jobs"),
+    AdminEndpoint(
         "GET", "/sequences/{id}/graph", Questions.graph, "All jobs under the root of a sequence"
     ),
-    Endpoint("GET", "/failures", Questions.failures, "Failed jobs by fingerprint"),
-    Endpoint("GET", "/workers", Questions.workers, "Workers, living or not"),
-    Endpoint("GET", "/audit", Questions.audit, "Actions of operators, newest first"),
-    Endpoint("GET", "/check", Questions.check, "Waiting jobs that this code cannot run"),
-    Endpoint("POST", "/jobs", Actions.start, "Start a job of a type known here", 201),
-    Endpoint("POST", "/jobs/act", Actions.act, "Retry, cancel, trigger or delete jobs"),
-    Endpoint(
+    AdminEndpoint("GET", "/failures", Questions.failures, "Failed jobs by fingerprint"),
+    AdminEndpoint("GET", "/workers", Questions.workers, "Workers, living or not"),
+    AdminEndpoint("GET", "/audit", Questions.audit, "Actions of operators, newest first"),
+    AdminEndpoint("GET", "/check", Questions.check, "Waiting jobs that this code cannot run"),
+    AdminEndpoint("POST", "/jobs", Actions.start, "Start a job of a type known here", 201),
+    AdminEndpoint("POST", "/jobs/act", Actions.act, "Retry, cancel, trigger or delete jobs"),
+    AdminEndpoint(
         "POST", "/jobs/act-on-all", Actions.act_on_all, "The same for all jobs that match a filter"
     ),
-    Endpoint("POST", "/queues/pause", Actions.pause, "Start no more jobs of a queue"),
-    Endpoint("POST", "/queues/resume", Actions.resume, "Start the jobs of a queue again"),
+    AdminEndpoint("POST", "/queues/pause", Actions.pause, "Start no more jobs of a queue"),
+    AdminEndpoint("POST", "/queues/resume", Actions.resume, "Start the jobs of a queue again"),
 )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headway.domain.job import JobRecord
 from headway.domain.lifecycle import shown_state
-from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph
+from headway.domain.views import EdgeKind, GraphEdge, GraphNode, SequenceGraph
 
 
 def draw(
@@ -23,14 +23,14 @@ def draw(
     for job in ordered:
         before = steps[job.sequence_id].get(job.position - 1)
         if before is not None:
-            edges.append(GraphEdge(source=before, target=job.id, link=Link.CONTINUES))
+            edges.append(GraphEdge(source=before, target=job.id, link=EdgeKind.CONTINUES))
         for blocker in dict.fromkeys(job.blockers):
             if blocker in steps:
                 last = steps[blocker][max(steps[blocker])]
-                edges.append(GraphEdge(source=last, target=job.id, link=Link.BLOCKS))
+                edges.append(GraphEdge(source=last, target=job.id, link=EdgeKind.BLOCKS))
         origin = by_id.get(job.origin_id or "")
         if origin is not None and origin.sequence_id != job.sequence_id:
-            edges.append(GraphEdge(source=origin.id, target=job.id, link=Link.STARTED))
+            edges.append(GraphEdge(source=origin.id, target=job.id, link=EdgeKind.STARTED))
     return SequenceGraph(
         root_id=root_id,
         nodes=[

@@ -15,15 +15,9 @@ from headway.cli.safe_text import harmless
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl
 from headway.domain.queries import MAX_PAGE, JobFilter
-from headway.domain.text import found, plural
+from headway.domain.text import DONE, found, plural
 from headway.domain.views import Batch, Count, JobAction
 
-DONE = {
-    JobAction.RETRY: "retried",
-    JobAction.CANCEL: "cancelled",
-    JobAction.DELETE: "deleted",
-    JobAction.TRIGGER: "triggered",
-}
 COUNTED = 10_000
 """Jobs that are counted one by one for the question; more are estimated."""
 DESTRUCTIVE = frozenset({JobAction.CANCEL, JobAction.DELETE})

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import click
 import msgspec
 
-from headway.admin.endpoints import ENDPOINTS, PREFIX, Endpoint, Problem, ProblemAnswer
+from headway.admin.endpoints import ENDPOINTS, PREFIX, AdminEndpoint, Problem, ProblemAnswer
 from headway.cli.errors import Exit, Failed
 from headway.errors import InvalidOption
 
@@ -51,7 +51,7 @@ class DashboardClient:
                 return partial(self._call, endpoint)
         raise AttributeError(name)
 
-    async def _call(self, endpoint: Endpoint, *args: Any, **kwargs: Any) -> Any:
+    async def _call(self, endpoint: AdminEndpoint, *args: Any, **kwargs: Any) -> Any:
         path, given = endpoint.encode(*args, **kwargs)
         body = None
         if endpoint.method == "POST":

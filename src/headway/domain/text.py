@@ -5,7 +5,14 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
-from headway.domain.views import Count
+from headway.domain.views import Count, JobAction
+
+DONE: dict[JobAction, str] = {
+    JobAction.RETRY: "retried",
+    JobAction.CANCEL: "cancelled",
+    JobAction.TRIGGER: "triggered",
+    JobAction.DELETE: "deleted",
+}
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -162,7 +162,7 @@ class SequencePage(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-class Link(enum.StrEnum):
+class EdgeKind(enum.StrEnum):
     CONTINUES = "continues"
     BLOCKS = "blocks"
     STARTED = "started"
@@ -182,7 +182,7 @@ class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     target: str
-    link: Link
+    link: EdgeKind
 
 
 class SequenceGraph(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.admin.endpoints import ENDPOINTS, Endpoint
+from headway.admin.endpoints import ENDPOINTS, AdminEndpoint
 from headway.web.context import context_of
 from headway.web.problems import Refused
 from headway.web.request_body import read_json
@@ -25,14 +25,14 @@ _encoder = msgspec.json.Encoder()
 def routes() -> list[Route]:
     """One for each path, so that a wrong method is told all the right ones; fixed paths come before
     those with an id in them."""
-    by_path: dict[str, dict[str, Endpoint]] = {}
+    by_path: dict[str, dict[str, AdminEndpoint]] = {}
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     paths = sorted(by_path, key=lambda path: "{" in path)
     return [_route(path, by_path[path]) for path in paths]
 
 
-def _route(path: str, endpoints: dict[str, Endpoint]) -> Route:
+def _route(path: str, endpoints: dict[str, AdminEndpoint]) -> Route:
     async def respond(request: Request) -> Response:
         endpoint = endpoints["GET" if request.method == "HEAD" else request.method]
         context = context_of(request)
@@ -47,7 +47,7 @@ def _route(path: str, endpoints: dict[str, Endpoint]) -> Route:
     return Route(path, respond, methods=list(endpoints))
 
 
-def _read_query(request: Request, endpoint: Endpoint) -> msgspec.Struct:
+def _read_query(request: Request, endpoint: AdminEndpoint) -> msgspec.Struct:
     query = request.query_params
     try:
         if len(query.keys()) != len(query.multi_items()):

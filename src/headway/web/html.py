@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from headway.domain.lifecycle import shown_state
-from headway.domain.text import ago, found, moment, number, shortened, span
+from headway.domain.lifecycle import ALLOWED, shown_state
+from headway.domain.text import DONE, ago, found, moment, number, shortened, span
 from headway.domain.views import ShownState
 from headway.web import text
 from headway.web.assets import asset_path
@@ -37,7 +37,6 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
         filter.__name__: filter
         for filter in (
             ago,
-            text.failure,
             found,
             text.iso,
             moment,
@@ -52,7 +51,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
     }
 )
 _environment.globals.update(  # pyright: ignore[reportUnknownMemberType] - open in jinja2
-    {"STATES": tuple(ShownState), "find": find}
+    {"STATES": tuple(ShownState), "ACTIONS": tuple(ALLOWED), "DONE": DONE, "find": find}
 )
 
 SECTIONS = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headway.admin.endpoints import ENDPOINTS, PREFIX, Endpoint, ProblemAnswer
+from headway.admin.endpoints import ENDPOINTS, PREFIX, AdminEndpoint, ProblemAnswer
 
 _PROBLEMS = {
     "400": "The request does not fit.",
@@ -64,7 +64,7 @@ def describe() -> dict[str, Any]:
 
 
 def _describe(
-    endpoint: Endpoint, answer: dict[str, Any], body: dict[str, Any] | None, problem: Any
+    endpoint: AdminEndpoint, answer: dict[str, Any], body: dict[str, Any] | None, problem: Any
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": endpoint.name,
@@ -87,7 +87,7 @@ def _answer(text: str, schema: Any) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
-def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _parameters(endpoint: AdminEndpoint) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", endpoint.path)

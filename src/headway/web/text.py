@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 from markupsafe import Markup
 
-from headway.domain.failure import decode_failure
 from headway.domain.text import visible
-from headway.errors import Failure
 
 LONGEST_TEXT = 20_000
-"""Characters of one value that a page holds; the API gives all of them."""
+"""Characters shown of one value; the API gives all."""
 
 
 def printed(value: object) -> object:
@@ -33,7 +31,7 @@ def iso(value: datetime) -> str:
 
 
 def pretty(text: str) -> str:
-    """A JSON payload, indented; as it is if it cannot be."""
+    """A JSON payload, indented; other text as it is."""
     if len(text) > LONGEST_TEXT * 4:
         return text
     try:
@@ -41,10 +39,6 @@ def pretty(text: str) -> str:
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-def failure(text: str) -> Failure:
-    return decode_failure(text)
 
 
 def short_id(id: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.bench.command import run_bench
+from headway.cli.bench.report import print_measurements
+from headway.cli.event_loop import run_loop
 from headway.cli.target import Target, unloaded_argument
 
 
@@ -24,4 +25,4 @@ def bench(target: Target, jobs: int, as_json: bool) -> None:
     On PostgreSQL in a schema of its own (headway_bench), on SQLite in a file beside the one that is
     named; both are removed afterwards, also on Ctrl-C. Your jobs are not touched.
     """
-    run_bench(target.text, jobs=jobs, as_json=as_json)
+    run_loop(print_measurements(target.text, jobs=jobs, as_json=as_json))

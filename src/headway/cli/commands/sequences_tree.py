@@ -8,9 +8,9 @@ import click
 
 from headway.cli.output import in_colour
 from headway.cli.safe_text import harmless
-from headway.domain.views import GraphNode, Link, SequenceGraph
+from headway.domain.views import EdgeKind, GraphNode, SequenceGraph
 
-WORDS = {Link.STARTED: "started", Link.BLOCKS: "waits for"}
+WORDS = {EdgeKind.STARTED: "started", EdgeKind.BLOCKS: "waits for"}
 
 
 def print_tree(graph: SequenceGraph) -> None:
@@ -21,11 +21,11 @@ def print_tree(graph: SequenceGraph) -> None:
 def tree_lines(graph: SequenceGraph) -> list[str]:
     """The root job, under each job what came of it and what it waits for."""
     nodes = {node.job_id: node for node in graph.nodes}
-    below: dict[str, list[tuple[Link, str]]] = defaultdict(list)
+    below: dict[str, list[tuple[EdgeKind, str]]] = defaultdict(list)
     reached: set[str] = set()
     for edge in graph.edges:
         # A blocker is drawn under what waits for it, everything else under what it came from.
-        blocks = edge.link is Link.BLOCKS
+        blocks = edge.link is EdgeKind.BLOCKS
         parent, child = (edge.target, edge.source) if blocks else (edge.source, edge.target)
         below[parent].append((edge.link, child))
         reached.add(child)
@@ -44,7 +44,7 @@ def tree_lines(graph: SequenceGraph) -> list[str]:
 def _draw(
     root: str,
     nodes: dict[str, GraphNode],
-    below: dict[str, list[tuple[Link, str]]],
+    below: dict[str, list[tuple[EdgeKind, str]]],
     drawn: set[str],
     lines: list[str],
 ) -> None:
@@ -61,8 +61,8 @@ def _draw(
         drawn.add(id)
         tries = f"  {node.attempts} failed" if node.attempts else ""
         lines.append(f"{lead}{harmless(node.type)}  {in_colour(node.state)}  {harmless(id)}{tries}")
-        branches = [each for each in below[id] if each[0] is not Link.CONTINUES]
-        steps = [child for link, child in below[id] if link is Link.CONTINUES]
+        branches = [each for each in below[id] if each[0] is not EdgeKind.CONTINUES]
+        steps = [child for link, child in below[id] if link is EdgeKind.CONTINUES]
         # The next step stands below this one, not deeper: a sequence goes straight down.
         stack += [(child, f"{indent}then ", indent) for child in steps]
         for place in range(len(branches) - 1, -1, -1):

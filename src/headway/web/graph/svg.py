@@ -1,10 +1,10 @@
-"""A sequence with everything around it, as boxes and lines for a template to draw."""
+"""The graph of a sequence as boxes and lines for the template."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.domain.views import GraphNode, Link, SequenceGraph
+from headway.domain.views import EdgeKind, GraphNode, SequenceGraph
 from headway.web.graph.layout import arrange
 
 WIDTH, HEIGHT = 184, 50
@@ -22,9 +22,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    link: Link
+    link: EdgeKind
     path: str
-    """As SVG has it."""
+    """The `d` of an SVG path."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Drawing:
 def draw(graph: SequenceGraph) -> Drawing:
     known = {node.job_id for node in graph.nodes}
     edges = [edge for edge in graph.edges if edge.source in known and edge.target in known]
-    placed = arrange(
+    layout = arrange(
         [node.job_id for node in graph.nodes], [(edge.source, edge.target) for edge in edges]
     )
     boxes = [
-        Box(node, _x(placed.layer[node.job_id]), _y(placed.place[node.job_id]))
+        Box(node, _x(layout.layer[node.job_id]), _y(layout.place[node.job_id]))
         for node in graph.nodes
     ]
     lines = [
-        Line(edge.link, _path(route)) for edge, route in zip(edges, placed.routes, strict=True)
+        Line(edge.link, _path(route)) for edge, route in zip(edges, layout.routes, strict=True)
     ]
     right = max((box.x for box in boxes), default=0) + WIDTH + MARGIN
-    lowest = max((_y(at) for route in placed.routes for _, at in route), default=0)
+    lowest = max((_y(at) for route in layout.routes for _, at in route), default=0)
     bottom = max(lowest, *(box.y for box in boxes), 0) + HEIGHT + MARGIN
     return Drawing(round(right), round(bottom), boxes, lines)
 

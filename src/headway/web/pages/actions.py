@@ -13,7 +13,6 @@ from headway.domain.views import JobAction
 from headway.ports.admin import Actions, Questions
 from headway.web.context import context_of
 from headway.web.html import own_path, page, read_own_form, redirect
-from headway.web.pages.jobs import VERBS
 from headway.web.problems import Refused
 from headway.web.request_body import Form
 from headway.web.search import Search
@@ -52,7 +51,6 @@ async def confirm_all(request: Request) -> Response:
         section="jobs",
         search=search,
         action=action,
-        verb=VERBS[action],
         count=count,
         at_most=COUNTED,
     )
@@ -83,7 +81,6 @@ async def act_on_all(request: Request) -> Response:
                 "act_on_all_more.html",
                 section="jobs",
                 action=action,
-                verb=VERBS[action],
                 text=text,
                 cursor=cursor,
                 changed=changed,

@@ -18,13 +18,6 @@ PAGE = 50
 COUNTED = 1_000
 """Jobs counted for the list; before an action on all of them, more are counted."""
 
-VERBS = {
-    JobAction.RETRY: "Retry",
-    JobAction.TRIGGER: "Trigger",
-    JobAction.CANCEL: "Cancel",
-    JobAction.DELETE: "Delete",
-}
-
 
 async def list_jobs(request: Request) -> Response:
     context = context_of(request)
@@ -45,7 +38,6 @@ async def list_jobs(request: Request) -> Response:
         at_most=COUNTED,
         here=cursor,
         back=path_here(request),
-        verbs=VERBS,
         done=done(request),
     )
 
@@ -57,7 +49,6 @@ async def show_job(request: Request) -> Response:
         "job.html",
         section="jobs",
         offered=offered_actions(detail.shown),
-        verbs=VERBS,
         detail=detail,
         job=detail.job,
         mark=_mark(detail),
@@ -74,7 +65,6 @@ async def show_job_head(request: Request) -> Response:
         request,
         "job_head.html",
         offered=offered_actions(detail.shown),
-        verbs=VERBS,
         detail=detail,
         job=detail.job,
         mark=_mark(detail),
@@ -93,7 +83,7 @@ def done(request: Request) -> dict[str, str | int] | None:
         changed, passed = int(query["changed"]), int(query["passed"])
     except (KeyError, ValueError):
         return None
-    return {"action": action.value, "changed": changed, "passed": passed}
+    return {"action": action, "changed": changed, "passed": passed}
 
 
 ROUTES = [

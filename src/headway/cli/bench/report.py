@@ -1,4 +1,4 @@
-"""`headway bench DSN`: figures on stdout, progress on stderr if somebody watches."""
+"""Prints the measurements: figures on stdout, progress on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import click
 
 from headway.cli.bench.database import bench_database
 from headway.cli.bench.measurements import LARGE, measure
-from headway.cli.event_loop import run_loop
 
 MEASURED = {
     "A": "start one at a time",
@@ -27,11 +26,7 @@ MEASURED = {
 }
 
 
-def run_bench(dsn: str, *, jobs: int, as_json: bool) -> None:
-    run_loop(_bench(dsn, jobs, as_json=as_json))
-
-
-async def _bench(dsn: str, jobs: int, *, as_json: bool) -> None:
+async def print_measurements(dsn: str, *, jobs: int, as_json: bool) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -39,7 +34,7 @@ async def _bench(dsn: str, jobs: int, *, as_json: bool) -> None:
 
     def stop() -> None:
         nonlocal interrupted
-        if not interrupted:  # what was made has to be removed, once
+        if not interrupted:  # clean up once
             interrupted = True
             task.cancel()
 
