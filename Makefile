@@ -13,8 +13,9 @@ PART    ?=
 # themselves are marked `alone`.
 IN_PARALLEL := -n 3 --dist worksteal
 # What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
-ON_EVERY_PYTHON := $(addprefix tests/,cli engine integrations notifiers observers providers stores \
-	testing typing test_app.py) -m "not slow and not alone" \
+ON_EVERY_PYTHON := $(addprefix tests/,after_commit cli client domain drivers frameworks jobs notifiers \
+	observers providers runtime/test_cancellation.py stores testing typing worker test_app.py) \
+	-m "not slow and not alone" \
 	-k "not second_postgres and not (test_store and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
 pytest = $(1) -m pytest $(2) $(ARGS) || [ $$? -eq 5 ]
@@ -39,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format docs house bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format sync docs house picture bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -65,12 +66,18 @@ format: $(READY) ## format the code and repair what the linter can
 	$(PYTHON) -m ruff format
 	$(PYTHON) -m ruff check --fix
 
+sync: $(READY) ## make the sync client from the async one
+	$(PYTHON) -m scripts.make_sync
+
 docs: $(READY) ## make the site in build/docs; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
 house: $(READY) ## report how the source tree is laid out; ARGS=--no-run reads the source only
 	$(PYTHON) -m scripts.house $(ARGS)
+
+picture: $(READY) ## draw which package imports which, as docs/internals/house.md
+	$(PYTHON) -m scripts.house_picture
 
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)

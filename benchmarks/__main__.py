@@ -21,15 +21,16 @@ from typing import Any
 import psycopg
 
 from benchmarks import raw, sequences
-from benchmarks.measuring import (
-    Place,
+from benchmarks.databases import Database, Postgres, Sqlite
+from headway.cli.bench.database import MemoryBench
+from headway.cli.bench.measurements import (
     drain,
+    drain_here,
     latency,
-    load,
-    memory_drain,
+    start_in_bulk,
     start_singly,
 )
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 BATCH = 500
 
@@ -38,60 +39,63 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def raw_drain(place: Place) -> float:
-    run = raw.drain_postgres if place.kind == "postgres" else raw.drain_sqlite
-    target = place.dsn if place.kind == "postgres" else place.path
-    count, seconds = run(target, "noop", BATCH)
+def raw_drain(database: Database) -> float:
+    if isinstance(database, Postgres):
+        count, seconds = raw.drain_postgres(database.dsn, "noop", BATCH)
+    else:
+        count, seconds = raw.drain_sqlite(database.path, "noop", BATCH)
     return count / seconds
 
 
-def measure_store(place: Place, options: argparse.Namespace) -> dict[str, Any]:
+def measure_store(database: Database, options: argparse.Namespace) -> dict[str, Any]:
     jobs = options.jobs
     figures: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
         figures.setdefault(name, []).append(value)
-        say(f"  {place.kind}: {name} {value:,.0f}/s")
+        say(f"  {database.kind}: {name} {value:,.0f}/s")
+
+    def load(count: int) -> float:
+        rate = asyncio.run(start_in_bulk(database, count))
+        database.settle()
+        return rate
+
+    def drain_all(count: int) -> float:
+        rate = asyncio.run(drain(database, count)).rate
+        database.clear()
+        return rate
 
     for _ in range(options.rounds):
-        note("bulk start", asyncio.run(load(place.dsn, jobs)))
-        place.settle()
-        note("raw drain", raw_drain(place))
-        place.clear()
-        asyncio.run(load(place.dsn, jobs))
-        place.settle()
-        note("drain", drain(place, jobs))
-        place.clear()
-    if place.kind == "postgres":
-        note("raw single start", raw.insert_postgres(place.dsn, "noop", 2))
-    note("single start", asyncio.run(start_singly(place.dsn, 2)))
-    place.clear()
-    if options.large and place.kind == "postgres":
-        asyncio.run(load(place.dsn, options.large))
-        place.settle()
-        note(f"drain of {options.large:,}", drain(place, options.large))
-        place.clear()
-    waits = asyncio.run(latency(place.dsn, 200, 0.02))
-    place.clear()
+        note("bulk start", load(jobs))
+        note("raw drain", raw_drain(database))
+        database.clear()
+        load(jobs)
+        note("drain", drain_all(jobs))
+    if database.kind == "postgres":
+        note("raw single start", raw.insert_postgres(database.dsn, "noop", 2))
+    note("single start", asyncio.run(start_singly(database, 2)))
+    database.clear()
+    if options.large and database.kind == "postgres":
+        load(options.large)
+        note(f"drain of {options.large:,}", drain_all(options.large))
+    waits = asyncio.run(latency(database, 200))
+    database.clear()
     medians = {name: statistics.median(values) for name, values in figures.items()}
     return {
         "figures": figures,
         "medians": medians,
         "drain / raw": medians["drain"] / medians["raw drain"],
-        "latency ms": {
-            "p50": waits[len(waits) // 2] * 1000,
-            "p99": waits[int(len(waits) * 0.99)] * 1000,
-        },
+        "latency ms": waits.in_milliseconds(),
     }
 
 
 def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, list[float]] = {"bulk start": [], "drain": []}
     for _ in range(options.rounds):
-        started, drained = asyncio.run(memory_drain(options.jobs))
+        started, drained = asyncio.run(drain_here(MemoryBench(), options.jobs))
         figures["bulk start"].append(started)
-        figures["drain"].append(drained)
-        say(f"  memory: bulk start {started:,.0f}/s, drain {drained:,.0f}/s")
+        figures["drain"].append(drained.rate)
+        say(f"  memory: bulk start {started:,.0f}/s, drain {drained.rate:,.0f}/s")
     return {
         "figures": figures,
         "medians": {name: statistics.median(values) for name, values in figures.items()},
@@ -142,17 +146,17 @@ def main() -> None:
     if "sqlite" in stores:
         say("SQLite, WAL, synchronous=FULL")
         with tempfile.TemporaryDirectory() as folder:
-            place = Place("sqlite", f"sqlite:///{folder}/bench.db")
-            results["stores"]["sqlite"] = measure_store(place, options)
+            database = Sqlite(f"sqlite:///{folder}/bench.db")
+            results["stores"]["sqlite"] = measure_store(database, options)
     if "postgres" in stores:
         with PostgresServer(durable=True) as server:
             dsn = server.url(server.create_database())
             with psycopg.connect(dsn) as connection:
                 results["postgres"] = connection.info.parameter_status("server_version")
             say(f"PostgreSQL {results['postgres']}, fsync and synchronous_commit on")
-            place = Place("postgres", dsn)
-            results["stores"]["postgres"] = measure_store(place, options)
-            results["sequences"] = sequences.measure(place, options.jobs, options.rounds)
+            database = Postgres(dsn)
+            results["stores"]["postgres"] = measure_store(database, options)
+            results["sequences"] = sequences.measure(database, options.jobs, options.rounds)
     print(table(results))
     if "sequences" in results:
         print(f"\n{sequences.sentence(results['sequences'])}")

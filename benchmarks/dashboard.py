@@ -25,9 +25,10 @@ import httpx
 import psycopg
 
 from headway import Headway
-from headway.domain.failure import Failure, encode_failure, fingerprint
-from headway.web import Open, serving
-from tests.servers import PostgresServer
+from headway.domain.failure import encode_failure, fingerprint
+from headway.errors import Failure
+from headway.web import Open, dashboard_server
+from tests.support.servers.postgres import PostgresServer
 
 LIMIT = 0.3
 """Seconds that a page may take."""
@@ -35,7 +36,7 @@ ROUNDS = 5
 WEEK = timedelta(days=7)
 
 COLUMNS = (
-    "id", "sequence_id", "root_id", "run_at", "created_at", "started_at", "finished_at", "step",
+    "id", "sequence_id", "root_id", "run_at", "created_at", "started_at", "finished_at", "position",
     "attempts", "max_attempts", "max_losses", "lease_token", "lease_until", "lease_version",
     "waiting", "priority", "state", "type", "queue", "worker", "last_error", "fingerprint", "input",
     "output",
@@ -80,7 +81,7 @@ def rows(count: int) -> Iterator[dict[str, Any]]:
             "created_at": created,
             "started_at": started if ended or state == "running" else None,
             "finished_at": started + timedelta(seconds=chance.random()) if ended else None,
-            "step": 1 if continues else 0,
+            "position": 1 if continues else 0,
             "attempts": 4 if failure else 0,
             "max_attempts": 4,
             "max_losses": 5,
@@ -168,7 +169,7 @@ async def measure(app: Headway, rounds: int = ROUNDS) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {}
     async with (
         app,
-        serving(app, auth=Open(), port=0) as address,
+        dashboard_server(app, auth=Open(), port=0) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):
         for path in await paths(app):

@@ -22,13 +22,13 @@ from typing import Any, NoReturn
 
 import psycopg
 
-from benchmarks.plotting import lines
-from benchmarks.steady import PostgresCpu, Steady, crew, load
+from benchmarks.plots import lines
+from benchmarks.steady_load import PostgresCpu, Steady, crew, load
 from headway import Headway
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 FILL = """insert into headway.job (id, sequence_id, root_id, run_at, created_at, started_at,
-        finished_at, step, max_losses, priority, state, type, queue, input)
+        finished_at, position, max_losses, priority, state, type, queue, input)
     select id, id, id, now(), now(), now(), now(), 0, 5, 0, 'completed', 'noop', 'default', %s
     from (select gen_random_uuid() as id from generate_series(1, %s)) made"""
 

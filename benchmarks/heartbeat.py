@@ -23,8 +23,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headway import Headway, SequenceFailed
+from headway import Headway
 from headway.domain.lease import Held, Verdict
+from headway.errors import ResultFailed
 from headway.ports.statement import Operation
 
 if "HEARTBEAT_FOLDER" not in os.environ:  # it is in the child process of `isolate=True`
@@ -110,7 +111,7 @@ async def measure(request: Any, lease: float, name: str) -> None:
         sequence = await app.start(request)
         began = time.monotonic()
         await worker.start()
-        with contextlib.suppress(SequenceFailed):
+        with contextlib.suppress(ResultFailed):
             await sequence.result()
         ended = time.monotonic()
         state = (await sequence.get()).state

@@ -18,13 +18,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.by_hand import waits_by_hand
-from benchmarks.measuring import Place, worker_process
+from benchmarks.databases import Postgres
+from benchmarks.latency_floor import waits_by_hand
 from benchmarks.notify_cost import MODES, PRODUCERS, commits_per_second
 from benchmarks.work import Work
+from benchmarks.worker import worker_process
 from headway import Sequence
-from tests.servers import PostgresServer
-from tests.servers_news import NatsServer, ValkeyServer
+from tests.support.servers.brokers import NatsServer, ValkeyServer
+from tests.support.servers.postgres import PostgresServer
 
 GAP = 0.02
 BY_HAND = "insert, commit, NOTIFY and claim by hand"
@@ -119,11 +120,11 @@ def main() -> None:
             results["latency"] = measure(kinds, options.rounds)
         if options.only != "latency":
             rates: dict[str, list[float]] = {mode: [] for mode in MODES}
-            place = Place("postgres", dsn)
+            database = Postgres(dsn)
             for _ in range(options.rounds):
                 for mode in MODES:
-                    place.clear()
-                    place.settle()
+                    database.clear()
+                    database.settle()
                     rates[mode].append(commits_per_second(dsn, mode, options.seconds))
                     say(f"  NOTIFY {mode}: {rates[mode][-1]:,.0f} commits/s")
             results["notify"] = {mode: statistics.median(found) for mode, found in rates.items()}

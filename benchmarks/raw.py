@@ -17,10 +17,10 @@ import psycopg
 from psycopg import RawCursor
 from psycopg.types.string import TextLoader
 
-from headway.drivers.batches import with_literals
+from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.sqlite import execute
 from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
-from headway.providers.sqlite3 import execute
 from headway.stores.postgres.connections import SETTINGS
 from headway.stores.postgres.copy_rows import COPY_FROM
 from headway.stores.sql.files import load_statements
@@ -61,7 +61,7 @@ def drain_postgres(
             claimed(len(rows))
             bound = max(row[5] for row in rows)
             done = Statement("", (None,), [(row[0], token, None) for row in rows])
-            cursor.execute(complete, with_literals(done))
+            cursor.execute(complete, text_parameters(done))
             count += len(cursor.fetchall())
 
 

@@ -15,18 +15,20 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.measuring import Place, drain, load
+from benchmarks.databases import Database, Postgres
 from benchmarks.work import TEXT, Work
-from tests.servers import PostgresServer
+from benchmarks.worker import worker_process
+from headway.cli.bench.measurements import start_in_bulk
+from tests.support.servers.postgres import PostgresServer
 
 STEPS = 10
 MOST = 1.5
 """How many times a plain job a step may cost."""
 
 
-async def load_sequences(dsn: str, count: int) -> float:
+async def load_sequences(database: Database, count: int) -> float:
     """Start the first jobs of sequences that have `count` steps together; steps per second."""
-    work = Work(dsn)
+    work = Work(database.dsn)
     async with work.app as app:
         started = time.perf_counter()
         await app.start_many([work.step.request(STEPS - 1, TEXT) for _ in range(count // STEPS)])
@@ -34,29 +36,34 @@ async def load_sequences(dsn: str, count: int) -> float:
 
 
 def microseconds(
-    place: Place, start: Callable[[str, int], Awaitable[float]], count: int
+    database: Database, start: Callable[[Database, int], Awaitable[float]], count: int
 ) -> tuple[float, float]:
     """What one job costs: all of it, and only the draining."""
 
     async def begin() -> float:
-        return await start(place.dsn, count)
+        return await start(database, count)
 
     starting = 1 / asyncio.run(begin())
-    place.settle()
-    draining = 1 / drain(place, count)
-    place.clear()
+    database.settle()
+    with worker_process(database.dsn, "--drain") as process:
+        process.wait(600)
+    done, seconds = database.drained()
+    if done != count:
+        raise RuntimeError(f"{done} of {count} jobs were completed")
+    draining = seconds / done
+    database.clear()
     return (starting + draining) * 1e6, draining * 1e6
 
 
-def measure(place: Place, count: int, rounds: int) -> dict[str, float]:
+def measure(database: Database, count: int, rounds: int) -> dict[str, float]:
     """Medians of the cost of a plain job and of a step, and how they compare."""
     figures: dict[str, list[float]] = {}
     for _ in range(rounds):
-        for name, start in (("plain job", load), ("step", load_sequences)):
-            whole, draining = microseconds(place, start, count)
+        for name, start in (("plain job", start_in_bulk), ("step", load_sequences)):
+            whole, draining = microseconds(database, start, count)
             figures.setdefault(name, []).append(whole)
             figures.setdefault(f"{name}, drained", []).append(draining)
-            print(f"  {place.kind}: {name} {whole:.0f} µs, {draining:.0f} of it to drain",
+            print(f"  {database.kind}: {name} {whole:.0f} µs, {draining:.0f} of it to drain",
                   file=sys.stderr, flush=True)  # fmt: skip
     medians = {name: statistics.median(values) for name, values in figures.items()}
     return {
@@ -80,8 +87,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with PostgresServer(durable=True) as server:
-        place = Place("postgres", server.url(server.create_database()))
-        result = measure(place, options.jobs, options.rounds)
+        database = Postgres(server.url(server.create_database()))
+        result = measure(database, options.jobs, options.rounds)
     print(sentence(result))
 
 

@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 import psycopg
 
 from benchmarks.peers.processes import resident
-from benchmarks.steady import Crew, PostgresCpu, Steady, crew
-from tests.servers import PostgresServer
+from benchmarks.steady_load import Crew, PostgresCpu, Steady, crew
+from tests.support.servers.postgres import PostgresServer
 
 NAPTIME = "10s"
 LEAST = 0.8

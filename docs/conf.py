@@ -3,6 +3,7 @@ Sphinx needs to know besides is read from them when it is built (`make docs`).""
 
 from __future__ import annotations
 
+import pydoc
 import re
 import shutil
 from importlib import metadata
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import headway
+import headway.errors
+import headway.records
 
 HERE = Path(__file__).parent
 
@@ -53,7 +56,7 @@ pygments_dark_style = "github-dark"
 
 _HIDDEN = re.compile(r"^<!-- (?:setup|check)\n.*?^-->\n", re.DOTALL | re.MULTILINE)
 _PAGE = re.compile(r"\]\((?P<page>[\w/\-]+)\.md\)")
-_NAMES = re.compile(r"^`\w+`(?:, `\w+`)*$", re.MULTILINE)
+_NAMES = re.compile(r"^`[\w.]+`(?:, `[\w.]+`)*$", re.MULTILINE)
 _CONTENTS = ("index", "decisions/README")
 """Pages whose links are the site's contents, section by section."""
 
@@ -63,7 +66,7 @@ def read_page(_app: Any, page: str, source: list[str]) -> None:
     if page in _CONTENTS:
         text += "".join(contents(text))
     if page == "api":
-        text = _NAMES.sub(lambda match: documented(re.findall(r"\w+", match[0])), text)
+        text = _NAMES.sub(lambda match: documented(re.findall(r"[\w.]+", match[0])), text)
     source[0] = text
 
 
@@ -80,13 +83,14 @@ def contents(text: str) -> list[str]:
 
 
 def documented(names: list[str]) -> str:
-    """What the docstrings of these say."""
+    """The docstrings of these names, which may have a module: `errors.JobNotFound`."""
     parts: list[str] = []
+    public = {*headway.__all__, *headway.records.__all__, *vars(headway.errors)}
     for name in names:
-        thing = getattr(headway, name)
+        thing = pydoc.locate(f"headway.{name}")
         kind = "autoclass" if isinstance(thing, type) else "autofunction"
         bases = {base.__name__ for base in getattr(thing, "__bases__", ())}
-        option = "   :show-inheritance:\n" if bases & {*headway.__all__} else ""
+        option = "   :show-inheritance:\n" if bases & public else ""
         parts.append(f".. {kind}:: headway.{name}\n{option}")
     return "```{eval-rst}\n" + "\n".join(parts) + "```"
 

@@ -1,5 +1,5 @@
-"""An expense that a person approves over HTTP. The job that waits for her has no handler: no worker
-ever runs it, the web request completes it. Run it: `python examples/approval.py`
+"""An expense that a person approves over HTTP. The job that waits for the approval has no handler:
+no worker runs it, the web request completes it. Run it: `python examples/approval.py`
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from headway import Continuation, Headway, Job, JobNotFound, WrongState, declare
+from headway import Continuation, Headway, Job, declare
+from headway.errors import JobNotFound, WrongState
 
 FOLDER = Path(tempfile.mkdtemp(prefix="headway-approval-"))
 app = Headway(f"sqlite:///{FOLDER}/expenses.db")
@@ -78,7 +79,7 @@ async def main() -> None:
         worker = app.worker()
         await worker.start()
         expense = await app.start(file_expense.request("Ada", 4200))
-        payment = await app.start(pay_out.request("Ada", 4200), blockers=(expense,))
+        payment = await app.start(pay_out.request("Ada", 4200).using(blockers=(expense,)))
         while (current := await app.current(expense)).type != "approval":
             await asyncio.sleep(0.05)
         print(f"the expense is at {current.type!r}, which is {current.state}")

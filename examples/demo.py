@@ -1,4 +1,4 @@
-"""`make demo`: the real thing on a SQLite file in a temporary place, with real processes."""
+"""`make demo`: the shop on a SQLite file in a temporary folder, with worker processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def worker_log() -> Path:
 
 async def main() -> None:
     from examples.shop import DATABASE, app, charge, pack, report_tax, send_email, ship, tax_office
-    from headway import JobState, SequenceFailed
+    from headway import JobState
+    from headway.errors import ResultFailed
 
     say(f"the shop's database is {DATABASE}; the queue lives in the same file")
     async with app:
@@ -57,7 +58,7 @@ async def main() -> None:
         tax = await app.start(report_tax.request(7))
         try:
             await tax.result(timeout=20)
-        except SequenceFailed as error:
+        except ResultFailed as error:
             say(f"   dead-lettered: {error.failure}")
         tax_office().touch()
         await app.retry(tax)
@@ -66,7 +67,7 @@ async def main() -> None:
 
         say("4. a worker is killed with a job in its hands")
         packing = await app.start(pack.request(7))
-        shipping = await app.start(ship.request(7), blockers=(payment, packing))
+        shipping = await app.start(ship.request(7).using(blockers=(payment, packing)))
         say(f"   ship waits for payment and packing; it is {(await app.get(shipping)).state}")
         while (await app.get(packing)).state is not JobState.RUNNING:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Payloads that the database cannot read: a codec that encrypts what another one encodes. The keys
+"""Payloads that the database cannot read: a codec that encrypts the JSON of another codec. The keys
 can be changed while jobs wait. Needs cryptography. Run it: `python examples/encrypted.py`
 """
 
@@ -16,7 +16,9 @@ from typing import Any
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from headway import Headway, InvalidPayload, JsonCodec
+from headway import Headway
+from headway.errors import InvalidPayload
+from headway.jobs.codec import JsonCodec
 from headway.ports.codec import Codec, Coder
 
 FOLDER = Path(tempfile.mkdtemp(prefix="headway-encrypted-"))

@@ -1,5 +1,5 @@
-"""An image pipeline: drawing and shrinking burn CPU, so they run in processes of their own, and one
-that hangs is killed for good. Run it: `python examples/images.py`
+"""An image pipeline: drawing and shrinking burn CPU, so they run in processes of their own, and a
+process that hangs is killed. Run it: `python examples/images.py`
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headway import Continuation, Headway, Job, SequenceFailed
+from headway import Continuation, Headway, Job
+from headway.errors import ResultFailed
 
 # Children import this module too, and must find the same folder.
 FOLDER = Path(os.environ.get("IMAGES_FOLDER") or tempfile.mkdtemp(prefix="headway-images-"))
@@ -26,7 +27,7 @@ def draw(job: Job, name: str, size: int) -> Continuation[str]:
     return job.continue_with(shrink.request(name, 4))
 
 
-@app.step(isolate=True, timeout=20)
+@app.job(entry=False, isolate=True, timeout=20)
 def shrink(name: str, factor: int) -> str:
     rows = _read(FOLDER / f"{name}.pgm")
     small = [
@@ -73,7 +74,7 @@ async def main() -> None:
         broken = await app.start(hang.request())
         try:
             await broken.result(timeout=60)
-        except SequenceFailed as failed:
+        except ResultFailed as failed:
             print(f"hang: {failed.failure.message}")
         print(f"and the worker goes on: {len(worker.running)} jobs run")
         await worker.stop()

@@ -1,5 +1,5 @@
-"""An order: payment and packing go on side by side, shipping waits for both and gets what they
-returned, and goes on with telling the customer. Run it: `python examples/order.py`
+"""An order: payment and packing run side by side; shipping waits for both, gets their results and
+continues with a message to the customer. Run it: `python examples/order.py`
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def ship(job: Job[str, Parcel], address: str) -> Continuation[str]:
     return job.continue_with(tell.request("ada@example.com", f"track-{parcel.order_id}"))
 
 
-@app.step
+@app.job(entry=False)
 async def tell(to: str, tracking: str) -> str:
     print(f"tell:   {to} can follow {tracking}")
     return tracking
@@ -54,13 +54,14 @@ async def main() -> None:
         worker = app.worker()
         await worker.start()
         order = await app.start(
-            ship.request("12 Analytical Row"),
-            blockers=(charge.request(7, 1999), pack.request(7, ["gears", "cards"])),
+            ship.request("12 Analytical Row").using(
+                blockers=(charge.request(7, 1999), pack.request(7, ["gears", "cards"]))
+            )
         )
         print(f"the order is {(await order.get()).state} until it is paid and packed")
         tracking: str = await order.result(timeout=10)  # what the last job of the sequence returned
-        steps = (await app.list(sequence=order)).jobs[::-1]
-        print(f"done: {tracking}, by way of {' and '.join(step.type for step in steps)}")
+        jobs = (await app.list(sequence=order)).jobs[::-1]
+        print(f"done: {tracking}, by way of {' and '.join(job.type for job in jobs)}")
         await worker.stop()
 
 

@@ -1,5 +1,5 @@
-"""A job that recurs: each run schedules the next, under the key that it was itself started with. So
-there is never more than one ahead, however often the report is started or a run is tried again.
+"""A job that recurs: each run starts the next one, under its own deduplication key. So at most one
+run is waiting, however often the report is started or a run is tried again.
 Run it: `python examples/recurring.py`
 """
 

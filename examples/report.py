@@ -1,5 +1,5 @@
-"""A report that is made of many parts: one job for each region, side by side, and one that waits
-for all of them and adds them up. Run it: `python examples/report.py`
+"""A report of many parts: one job for each region, side by side, and a job that waits for all of
+them and adds up their results. Run it: `python examples/report.py`
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def main() -> None:
         worker = app.worker()
         await worker.start()
         report = await app.start(
-            add_up.request("November"), blockers=[count.request(region) for region in SALES]
+            add_up.request("November").using(blockers=[count.request(region) for region in SALES])
         )
         print(f"the report is {(await report.get()).state} until all parts are there")
         print(await report.result(timeout=10))

@@ -1,6 +1,6 @@
-"""A small shop: what `make demo` runs. `headway worker examples/shop.py` runs it too.
+"""A small shop, for `make demo` and `headway worker examples/shop.py`.
 
-The file that SHOP_DB names holds the queue and the shop's own table.
+The queue and the table of the shop are in the SQLite file that SHOP_DB names.
 """
 
 from __future__ import annotations

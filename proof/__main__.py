@@ -23,8 +23,8 @@ from typing import Any
 
 import psycopg
 
-from proof.trial import Part, Trial
-from tests.servers import PostgresBinaries
+from proof.tools.part_run import Part, PartRun
+from tests.support.servers.postgres import PostgresBinaries
 
 PARTS = (
     "sim",
@@ -75,16 +75,16 @@ def main() -> int:
 
 
 def _run(name: str, seed: int, short: bool) -> dict[str, Any]:
-    trial = Trial(name, seed, short)
-    trial.say(f"begins, seed {seed}")
+    run = PartRun(name, seed, short)
+    run.say(f"begins, seed {seed}")
     random.seed(seed)
     try:
-        prove: Part = importlib.import_module(f"proof.{name}").prove
-        prove(trial)
+        prove: Part = importlib.import_module(f"proof.parts.{name}").prove
+        prove(run)
     except Exception:
-        trial.fail(traceback.format_exc())
-    report = trial.report()
-    trial.say("passed" if report["ok"] else "FAILED")
+        run.fail(traceback.format_exc())
+    report = run.report()
+    run.say("passed" if report["ok"] else "FAILED")
     return report
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,9 +19,11 @@ from types import FrameType
 from typing import Any
 
 import headway
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 SOURCE = Path(__file__).parents[1] / "src" / "headway"
+LEVER = "trigger"
+"""The action of operators whose files are counted."""
 MOST = 6
 """Lines of each ranking that are shown."""
 
@@ -84,6 +87,30 @@ def report_source(trees: dict[Path, ast.Module]) -> None:
     show("lines of the longest module", max(lengths.values()), ranking(lengths))
 
 
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name) | ast.Attribute(attr=name) | ast.Name(id=name):
+                yield name
+            case _:
+                pass
+
+
+def report_lever(trees: dict[Path, ast.Module]) -> None:
+    """A file holds the lever if one of its identifiers, or its own name, has the lever's word."""
+    word = re.compile(rf"(?:^|_){LEVER}(?:$|_|s$|ed$)|^{LEVER}[A-Z]", re.IGNORECASE)
+    files = [
+        str(path)
+        for path, tree in trees.items()
+        if path.parts[0] != "testing"
+        and (word.search(path.stem) or any(map(word.search, identifiers(tree))))
+    ]
+    files += [str(path.relative_to(SOURCE)) for path in SOURCE.rglob(f"*{LEVER}*.sql")]
+    show(f"files that hold the lever `{LEVER}`", len(files), [" ".join(files)])
+
+
 @contextmanager
 def recorded(files: list[str]) -> Iterator[None]:
     """Note the files of the package whose functions this thread calls, in order."""
@@ -140,7 +167,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--no-run", action="store_true", help="read the source only")
     arguments = parser.parse_args()
-    report_source(modules())
+    trees = modules()
+    report_source(trees)
+    report_lever(trees)
     show("public names of headway", len(headway.__all__))
     if not arguments.no_run:
         report_walks()

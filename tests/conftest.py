@@ -17,9 +17,13 @@ from typing import NoReturn
 import hypothesis
 import pytest
 
-from tests import leftovers
-from tests.servers import PostgresBinaries, PostgresServer
-from tests.servers_mongo import MongoReplicaSet
+from tests.support import leftovers
+from tests.support.bench import Bench
+from tests.support.office import Office
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresBinaries, PostgresServer
+from tests.support.shop import Shop
+from tests.support.stores import KINDS, store_urls
 
 GRACE = 5.0
 """Seconds that processes, threads and tasks have for ending after a test."""
@@ -178,6 +182,31 @@ def mongo_url(mongo_replica_set: MongoReplicaSet) -> str:
 def sqlite_path(tmp_path: Path) -> Path:
     """Where a test may keep its SQLite file; nothing is there yet."""
     return tmp_path / "headway.db"
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.store.open()
+    yield bench
+    await bench.store.close()
+
+
+store_url = store_urls(*KINDS)
+
+
+@pytest.fixture
+async def shop(store_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(store_url, migrate=True)
+    async with shop.app:
+        yield shop
+
+
+@pytest.fixture
+async def office(store_url: str) -> AsyncIterator[Office]:
+    office = Office(store_url)
+    async with office.app:
+        yield office
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 import headway
-from headway import (
+from headway import Headway, Retention, WorkerSettings
+from headway.errors import (
     ConfigurationError,
-    Headway,
-    NoNotifier,
-    Retention,
+    InvalidName,
     SchemaMissing,
     StoreClosed,
     StoreUnreachable,
-    WorkerSettings,
 )
+from headway.notifiers.none import NoNotifier
 from headway.stores.memory import MemoryStore
 
 SECRET = "hunter2"
@@ -95,9 +94,9 @@ def test_a_bad_url_gets_one_sentence_without_its_secret(url: str, sentence: str)
 
 
 def test_schema_and_prefix_are_allow_listed():
-    with pytest.raises(headway.InvalidName, match="schema name 'a;b' is not allowed"):
+    with pytest.raises(InvalidName, match="schema name 'a;b' is not allowed"):
         Headway("postgresql://host/db", schema="a;b")
-    with pytest.raises(headway.InvalidName, match="table prefix 'a b' is not allowed"):
+    with pytest.raises(InvalidName, match="table prefix 'a b' is not allowed"):
         Headway("sqlite:///shop.db", prefix="a b")
 
 
@@ -227,7 +226,7 @@ async def test_an_app_from_start_to_result():
     async with app:
         worker = app.worker()
         await worker.start()
-        sequence = await app.start(ship.request(7), blockers=(charge.request(7, 1999),))
+        sequence = await app.start(ship.request(7).using(blockers=(charge.request(7, 1999),)))
         assert await sequence.result(timeout=60) == "7 with 7: 1999"
         await worker.stop()
 
@@ -239,7 +238,7 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
     async def charge(cents: int) -> int:
         return cents
 
-    @app.step
+    @app.job(entry=False)
     async def total(job: headway.Job[*tuple[int, ...]]) -> int:
         return sum(job.blockers)
 
@@ -247,7 +246,7 @@ async def test_sequences_continue_with_blockers_of_all_kinds():
     async def place(job: headway.Job) -> headway.Continuation[int]:
         known = await app.start(charge.request(1))
         again = charge.request(2).using(dedup=headway.Dedup("two", scope="any"))
-        return job.continue_with(total.request(), blockers=[known, again, charge.request(3)])
+        return job.continue_with(total.request().using(blockers=[known, again, charge.request(3)]))
 
     async with app:
         existing = await app.start(charge.request(2), dedup=headway.Dedup("two"), queue="slow")

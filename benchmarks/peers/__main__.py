@@ -26,12 +26,12 @@ import psycopg
 
 from benchmarks.peers.contract import payload
 from benchmarks.peers.environments import Environment, environments_by_peer
-from benchmarks.peers.measuring import METRICS, Amounts, Measuring
-from benchmarks.peers.place import Place, Valkey
+from benchmarks.peers.location import Location, Valkey
+from benchmarks.peers.measurements import METRICS, Amounts, Measurements
 from benchmarks.peers.processes import ActionFailed, Runner
 from benchmarks.peers.report import markdown, plot
-from tests.servers import PostgresServer
-from tests.servers_news import ValkeyServer
+from tests.support.servers.brokers import ValkeyServer
+from tests.support.servers.postgres import PostgresServer
 
 POSTGRES_SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 VALKEY_SETTINGS = {"save": "", "appendonly": "no"}
@@ -86,10 +86,10 @@ def describe(runner: Runner) -> dict[str, Any]:
     """Make the environment and ask the queue about itself; an error is an answer."""
     try:
         if runner.environment.install():
-            say(f"{runner.place.peer}: installed")
+            say(f"{runner.location.peer}: installed")
         return runner.act("describe", limit=60)
     except (ActionFailed, RuntimeError, OSError) as error:
-        say(f"{runner.place.peer}: {error}")
+        say(f"{runner.location.peer}: {error}")
         return {"error": str(error)}
 
 
@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     ):
         url = postgres.url("").rstrip("/")
         runners = {
-            name: Runner(environments[name], Place(folder, url, valkey.port, name))
+            name: Runner(environments[name], Location(folder, url, valkey.port, name))
             for name in options.peers
         }
         peers: dict[str, Any] = {
@@ -164,10 +164,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                     if each in possible and (each != "G" or number == 0)
                 )
                 head = f"round {number + 1}/{options.rounds} {name}:"
-                measuring = Measuring(
+                measurements = Measurements(
                     runners[name], amounts, lambda text, head=head: say(f"{head} {text}")
                 )
-                peers[name]["rounds"].append(measuring.measure(wanted))
+                peers[name]["rounds"].append(measurements.measure(wanted))
                 if options.json:
                     options.json.write_text(json.dumps(results, indent=1))
             if runners:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from benchmarks.peers.place import Place, Valkey
+from benchmarks.peers.location import Location, Valkey
 
 TEXT = "x" * 100
 
@@ -46,9 +46,9 @@ class Peer:
     metrics: ClassVar[str] = "ABCDEFGH"
     """What can be measured; a result to wait for (F) is not everybody's."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.chosen: Mapping[str, Any] = getattr(self.settings, place.use)
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.chosen: Mapping[str, Any] = getattr(self.settings, location.use)
         self._looking: Any = None
 
     def set_up(self) -> Any:
@@ -90,11 +90,11 @@ class Peer:
     def _postgres(self, url: str | None = None) -> Any:
         import psycopg  # noqa: PLC0415 - only where there is a PostgreSQL
 
-        return psycopg.connect(url or self.place.postgres_url, autocommit=True)
+        return psycopg.connect(url or self.location.postgres_url, autocommit=True)
 
     def new_database(self, template: str = "template1") -> None:
-        name = self.place.database
-        with self._postgres(f"{self.place.postgres}/postgres") as connection:
+        name = self.location.database
+        with self._postgres(f"{self.location.postgres}/postgres") as connection:
             connection.execute(f"drop database if exists {name} with (force)")
             connection.execute(f"create database {name} template {template}")
 
@@ -105,13 +105,13 @@ class Peer:
 
     def ask_valkey(self, *words: str) -> Any:
         if self._looking is None:
-            self._looking = Valkey(self.place.valkey)
+            self._looking = Valkey(self.location.valkey)
         return self._looking(*words)
 
     def new_file(self) -> None:
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
-                Path(self.place.file + end).unlink()
+                Path(self.location.file + end).unlink()
 
     def run_command(self, name: str, *arguments: str) -> None:
         """Become the library's own command."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
 _HEAD = struct.Struct("ddd")
 
@@ -33,11 +33,11 @@ class Seen:
 class Probe:
     """The probe from outside: made empty before a measurement, read during it."""
 
-    def __init__(self, place: Place) -> None:
-        self._folder = Path(place.folder) / "probe"
+    def __init__(self, location: Location) -> None:
+        self._folder = Path(location.folder) / "probe"
         self._slots = self._folder / "slots"
         self._gate = self._folder / "gate"
-        self._count = place.slots
+        self._count = location.slots
 
     def reset(self) -> None:
         self._folder.mkdir(exist_ok=True)
@@ -73,13 +73,13 @@ class Probe:
         return list(struct.unpack(f"{self._count}d", self._slots.read_bytes()))
 
 
-def _make(place: Place) -> dict[str, Callable[[int], None]]:
+def _make(location: Location) -> dict[str, Callable[[int], None]]:
     """The probe of this process; made of as little as possible, as it is measured with the rest.
 
     Without a lock, threads that are very close may write a count that is one too low until the
     next one writes; whoever reads bears that.
     """
-    folder = Path(place.folder) / "probe"
+    folder = Path(location.folder) / "probe"
     path = folder / f"seen-{os.getpid()}"
     whole = path.with_name(f"new-{os.getpid()}")
     whole.write_bytes(bytes(_HEAD.size))
@@ -101,9 +101,9 @@ def _make(place: Place) -> dict[str, Callable[[int], None]]:
         first = first or moment
         write(head, 0, first, moment, next(counter))
 
-    if not place.slots:
+    if not location.slots:
         return {"hit": hit, "add": add}
-    slots = _map(folder / "slots", 8 * place.slots)
+    slots = _map(folder / "slots", 8 * location.slots)
     write_slot = struct.Struct("d").pack_into
 
     def hit_slot(n: int) -> None:
@@ -126,7 +126,7 @@ def _open() -> dict[str, Any]:
     names = globals()
     with _opening:
         if names["hit"] is _first_hit:
-            names.update(_make(Place.from_environment()))
+            names.update(_make(Location.from_environment()))
     return names
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.peers.environments import ROOT, Environment
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 from benchmarks.peers.probe import Probe
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -67,26 +67,26 @@ class Runner:
     """Runs the actions of one queue in its environment."""
 
     environment: Environment
-    place: Place
+    location: Location
 
     def using(self, use: str, *, slots: int = 0, loaded: int = 0) -> Runner:
-        return replace(self, place=replace(self.place, use=use, slots=slots, loaded=loaded))
+        return replace(self, location=replace(self.location, use=use, slots=slots, loaded=loaded))
 
     @property
     def probe(self) -> Probe:
-        return Probe(self.place)
+        return Probe(self.location)
 
     def act(self, action: str, *numbers: float, limit: float) -> dict[str, Any]:
         """What the action answers. Raises ActionFailed, also if it takes longer than `limit`."""
-        answer = Path(self.place.folder, "answer")
+        answer = Path(self.location.folder, "answer")
         answer.unlink(missing_ok=True)
-        place = replace(self.place, answer=str(answer))
-        log = Path(self.place.folder, f"{self.place.peer}-{action}.log")
+        location = replace(self.location, answer=str(answer))
+        log = Path(self.location.folder, f"{self.location.peer}-{action}.log")
         with log.open("wb") as output:
             process = launch(
                 self._command(action, *map(str, numbers)),
                 output=output,
-                environment=_environment(place),
+                environment=_environment(location),
             )
             try:
                 code = process.wait(limit)
@@ -103,7 +103,7 @@ class Runner:
         """Worker processes that have imported what they need and wait at the probe's gate, which
         the action that measures them opens."""
         self.probe.reset()
-        log = Path(self.place.folder, f"{self.place.peer}-work.log")
+        log = Path(self.location.folder, f"{self.location.peer}-work.log")
         workers = Workers(log)
         with log.open("wb") as output:
             try:
@@ -112,7 +112,7 @@ class Runner:
                         launch(
                             self._command("work"),
                             output=output,
-                            environment=_environment(self.place),
+                            environment=_environment(self.location),
                         )
                     )
                 deadline = time.monotonic() + START_LIMIT
@@ -132,7 +132,7 @@ class Runner:
 
     def _command(self, action: str, *numbers: str) -> list[str]:
         python, module = str(self.environment.python), self.environment.name
-        return [python, "-m", "benchmarks.peers.acting", module, action, *numbers]
+        return [python, "-m", "benchmarks.peers.action", module, action, *numbers]
 
 
 class Workers:
@@ -215,8 +215,8 @@ def tree(roots: set[int]) -> set[int]:
     return found
 
 
-def _environment(place: Place) -> dict[str, str]:
-    return {**place.to_environment(), "PYTHONPATH": str(ROOT)}
+def _environment(location: Location) -> dict[str, str]:
+    return {**location.to_environment(), "PYTHONPATH": str(ROOT)}
 
 
 def _last_words(log: Path) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from benchmarks.plotting import Bar, BarRow, Column, bars
+from benchmarks.plots import Bar, BarRow, Column, bars
 
 RATES = "ABCDG"
 MARKS = {

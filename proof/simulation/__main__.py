@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from proof.simulation.running import Outcome, simulate
+from proof.simulation.run import Outcome, simulate
 from proof.simulation.scenario import Scenario, decode, encode
-from proof.simulation.shrinking import shrink
+from proof.simulation.shrink import shrink
 
 SAY_EVERY = 2.0
 

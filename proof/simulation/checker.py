@@ -15,10 +15,10 @@ import msgspec
 from headway.domain.failure import decode_failure
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded
-from headway.stores.memory.row import Row
+from headway.stores.memory.row import JobRow
 from headway.stores.memory.transaction import MemoryTransaction
 from proof.simulation.memory import Changed
 
@@ -87,7 +87,7 @@ class Checker:
     def __init__(self, world: Surroundings) -> None:
         self._world = world
         self.before: dict[str, Content] = {}
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, JobRow] = {}
         self.sequences: dict[str, list[str]] = {}
         """The jobs of each sequence, in order."""
         self.waiters: dict[str, list[str]] = {}
@@ -195,14 +195,14 @@ class Checker:
             self.transitions += 1
             self._check(act, job_id, old, new)
 
-    def _learn(self, row: Row) -> None:
+    def _learn(self, row: JobRow) -> None:
         sequence_id = row.id if row.first is None else row.first.id
         self.sequences.setdefault(sequence_id, []).append(row.id)
         for blocker in row.blockers:
             self.waiters.setdefault(blocker, []).append(row.id)
         self._fall_due(row, row.run_at)
 
-    def _fall_due(self, row: Row, run_at: datetime) -> None:
+    def _fall_due(self, row: JobRow, run_at: datetime) -> None:
         lane = row.spec.queue, row.spec.type
         self.due[lane] = max(self.due.get(lane, run_at), run_at)
 
@@ -349,7 +349,7 @@ class Checker:
                 )
 
 
-def _content(row: Row) -> Content:
+def _content(row: JobRow) -> Content:
     return Content(
         row.state,
         row.token,

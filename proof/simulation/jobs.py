@@ -10,7 +10,7 @@ from typing import Any
 
 from headway import After, Continuation, Job, Unrecoverable
 from headway.jobs.codec import JsonCodec
-from headway.jobs.decorators import JobDecorator, StepDecorator
+from headway.jobs.decorators import JobDecorator
 from headway.jobs.registry import Registry
 from proof.simulation.loop import PROCESS
 from proof.simulation.world import World, current_world
@@ -18,7 +18,6 @@ from proof.simulation.world import World, current_world
 codec = JsonCodec()
 registry = Registry()
 job_type = JobDecorator(registry, codec)
-step_type = StepDecorator(registry, codec)
 
 
 @contextmanager
@@ -100,7 +99,7 @@ async def chain(job: Job, left: int) -> Continuation[int] | int:
             tx.data[f"effect/{job.id}/{job.lease.version}"] = left
         if random.random() < 0.2:
             return job.continue_with(
-                joined.request(left), blockers=[plain.request(1), chain.request(1)]
+                joined.request(left).using(blockers=[plain.request(1), chain.request(1)])
             )
         return job.continue_with(chain.request(left - 1))
 

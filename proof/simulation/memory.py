@@ -8,19 +8,19 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from headway.ports.statement import Operation
-from headway.stores.memory.row import Row
+from headway.stores.memory.row import JobRow
 from headway.stores.memory.store import MemoryStore
 from headway.stores.memory.transaction import MemoryTransaction
 
 T = TypeVar("T")
-Changed = dict[str, Row | None]
+Changed = dict[str, JobRow | None]
 """Rows that were touched, as others see them now."""
 
 _touched: set[str] = set()
 _NOBODY = contextvars.Context()
 
 
-class WatchedRow(Row, eq=False):
+class WatchedRow(JobRow, eq=False):
     """Notes that it was touched, whoever did it and however."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -51,14 +51,14 @@ class WatchedMemory(MemoryStore):
         self._watcher = watcher
         self._is_open = True
 
-    def row(self, job_id: str) -> Row | None:
+    def row(self, job_id: str) -> JobRow | None:
         """As others see it: without what is not committed."""
         row = self._rows.get(job_id)
         if row is None:
             return None
         if row.owner is not None:
             return row.owner.journal.images[row]
-        return None if row.dead else row
+        return None if row.deleted else row
 
     def _changed(self) -> Changed:
         changed = {job_id: self.row(job_id) for job_id in sorted(_touched)}
@@ -75,13 +75,13 @@ class WatchedMemory(MemoryStore):
         self._report(start, None, answer)
         return answer
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: JobRow) -> None:
         _touched.add(row.id)
         super()._add(row)
 
-    def _forget(self, row: Row) -> None:
+    def _erase(self, row: JobRow) -> None:
         _touched.add(row.id)
-        super()._forget(row)
+        super()._erase(row)
 
     def _end_transaction(self, tx: MemoryTransaction, commit: bool) -> None:
         if tx not in self._transactions:

@@ -18,7 +18,7 @@ from headway.ports.notifier import Disposer, Listener, Reach, StatusListener
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.transaction import MemoryTransaction
-from headway.stores.retry import Patience, once_more
+from headway.stores.retry import OperationRetry, once_more
 from proof.simulation.loop import SimulatedProcess
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PATIENCE = [
-    Patience(tries=tries, backoff=Backoff(base=0.02, cap=0.5, random=random.random))
+_RETRIES = [
+    OperationRetry(tries=tries, backoff=Backoff(base=0.02, cap=0.5, random=random.random))
     for tries in (1, 2, 3)
 ]
 
@@ -47,7 +47,7 @@ class SimulatedStore:
         self._world = world
         self._process = process
         self._memory = world.memory
-        self._patience = random.choice(_PATIENCE)
+        self._operation_retry = random.choice(_RETRIES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._memory, name)
@@ -73,7 +73,7 @@ class SimulatedStore:
             this, made = made, once_more(made)
             return await self._attempt(this)
 
-        return await self._patience.run(attempt, _is_transient)
+        return await self._operation_retry.run(attempt, _is_transient)
 
     async def run_in(
         self, tx: Any, operation: Callable[..., Operation[T]], /, *args: Any, **kwargs: Any

@@ -176,7 +176,7 @@ def current_world() -> World:
     return world
 
 
-class TaskPulse:
+class HeartbeatTask:
     """Beats on the virtual loop: there are no threads in a simulation."""
 
     apart = False

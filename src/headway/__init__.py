@@ -1,117 +1,47 @@
-"""A job queue for Python that lives in your database."""
+"""A job queue for Python that lives in your database.
 
-from headway.app import Headway, SyncClient
-from headway.client.client import Client
-from headway.client.completion import BlockingCompletion, Completion
-from headway.client.sequence import BlockingSequence, Sequence
-from headway.client.sync import BlockingClient
-from headway.domain.dedup import Dedup
-from headway.domain.failure import Failure
-from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.lease import Lease
-from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
-from headway.domain.request import Continuation, Request, SequenceReference, Step
+Errors are in `headway.errors`, stored jobs and other records in `headway.records`.
+"""
+
+from headway.app import Headway
+from headway.client.client import Client, Sequence
+from headway.client.completion import Completion, SyncCompletion
+from headway.client.sync_client import SyncClient, SyncSequence
+from headway.domain.job import JobState
+from headway.domain.request import Continuation, ContinuationRequest, Dedup, Request
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.domain.schedule import After, At
-from headway.errors import (
-    ConfigurationError,
-    DataRefused,
-    DuplicateJob,
-    HeadwayError,
-    InvalidName,
-    InvalidOption,
-    InvalidPayload,
-    InvalidRequest,
-    JobInterrupted,
-    JobNotFound,
-    NotifierClosed,
-    SchemaMissing,
-    SchemaOutdated,
-    SequenceCancelled,
-    SequenceFailed,
-    SequencesNeeded,
-    StoreClosed,
-    StoreError,
-    StoreRefused,
-    StoreUnreachable,
-    UnknownJobType,
-    Unrecoverable,
-    WaitError,
-    WaitTimeout,
-    WrongState,
-)
-from headway.jobs.codec import JsonCodec
+from headway.errors import Unrecoverable
 from headway.jobs.job import Job
-from headway.jobs.job_type import JobType, StepType, declare
-from headway.notifiers.local import LocalNotifier
-from headway.notifiers.none import NoNotifier
-from headway.observers.logs import LogObserver
+from headway.jobs.job_type import ContinuationType, JobType, declare
 from headway.worker.settings import Retention, WorkerSettings, WorkQueue
 from headway.worker.worker import Worker
 
 __all__ = [
     "After",
     "At",
-    "AttemptRecord",
     "Backoff",
-    "BlockingClient",
-    "BlockingCompletion",
-    "BlockingSequence",
     "Client",
     "Completion",
-    "ConfigurationError",
     "Continuation",
-    "DataRefused",
+    "ContinuationRequest",
+    "ContinuationType",
     "Dedup",
-    "DuplicateJob",
-    "Failure",
     "Fixed",
     "Headway",
-    "HeadwayError",
-    "InvalidName",
-    "InvalidOption",
-    "InvalidPayload",
-    "InvalidRequest",
     "Job",
-    "JobCount",
-    "JobInterrupted",
-    "JobNotFound",
-    "JobRecord",
     "JobState",
     "JobType",
-    "JsonCodec",
-    "Lease",
-    "LocalNotifier",
-    "LogObserver",
-    "NoNotifier",
-    "NotifierClosed",
-    "Page",
-    "QueueRecord",
     "Request",
     "Retention",
     "RetryPolicy",
-    "SchemaMissing",
-    "SchemaOutdated",
     "Sequence",
-    "SequenceCancelled",
-    "SequenceFailed",
-    "SequenceReference",
-    "SequencesNeeded",
-    "Step",
-    "StepType",
-    "StoreClosed",
-    "StoreError",
-    "StoreRefused",
-    "StoreUnreachable",
     "SyncClient",
-    "UnknownJobType",
+    "SyncCompletion",
+    "SyncSequence",
     "Unrecoverable",
-    "WaitError",
-    "WaitTimeout",
     "WorkQueue",
     "Worker",
-    "WorkerRecord",
     "WorkerSettings",
-    "WrongState",
     "declare",
 ]

@@ -1,20 +1,20 @@
 """Every error that Headway raises.
 
     HeadwayError
-    ├── InvalidRequest            the caller asked for something that cannot be; nothing was written
+    ├── InvalidRequest            the request cannot be accepted; nothing was written
     │   ├── InvalidName           a job type, queue, key or schema name that is not allowed
-    │   ├── InvalidPayload        input or output that cannot be stored as it is
+    │   ├── InvalidPayload        an input or output that cannot be stored
     │   ├── InvalidOption         a lease, attempt, timeout or priority out of range
-    │   ├── UnknownJobType        no such job type is registered here
-    │   └── DuplicateJob          the id given is taken
-    ├── ConfigurationError        the app is put together wrongly (DSN, extras, registration)
+    │   ├── UnknownJobType        the app has no job type of this name
+    │   └── DuplicateJob          the id given for a new job is taken
+    ├── ConfigurationError        the app is put together wrongly: URLs, extras, registration
     ├── JobNotFound
-    ├── WrongState                the job is not in a state that allows this
-    ├── SequencesNeeded           other sequences wait for what is to be deleted
-    ├── WaitError                 waiting for a sequence did not give its result
-    │   ├── WaitTimeout
-    │   ├── SequenceFailed        carries the failure of its last job
-    │   └── SequenceCancelled
+    ├── WrongState                the state of the job does not allow the action
+    ├── SequencesNeeded           other sequences depend on those that are to be deleted
+    ├── ResultError               waiting for a sequence gave no result
+    │   ├── ResultTimeout         the sequence goes on
+    │   ├── ResultFailed          carries the failure of the sequence's last job
+    │   └── ResultCancelled
     ├── StoreError
     │   ├── StoreClosed
     │   ├── StoreUnreachable
@@ -26,7 +26,9 @@
     ├── Unrecoverable             raised by handlers: do not try again
     └── JobInterrupted            why a running handler must stop
 
-Messages are one sentence or two: what is wrong, and what to do about it. No message holds a
+`Failure` is no error but a value: what is stored of an exception that a handler raised.
+
+A message is one or two sentences: what is wrong, and what to do about it. No message holds a
 payload or a secret.
 """
 
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.domain.failure import Failure
+import msgspec
 
 
 class HeadwayError(Exception):
@@ -91,7 +93,7 @@ class JobNotFound(HeadwayError):
 
 
 class WrongState(HeadwayError):
-    """The job is not in a state that allows what was asked."""
+    """The state of the job does not allow the action."""
 
     def __init__(self, job_id: str, state: str, wanted: str) -> None:
         self.job_id = job_id
@@ -100,7 +102,7 @@ class WrongState(HeadwayError):
 
 
 class SequencesNeeded(HeadwayError):
-    """Sequences cannot be deleted because others, not among them, were given them as blockers."""
+    """Sequences cannot be deleted because they are blockers of others that would stay."""
 
     def __init__(self, dependents: Sequence[str]) -> None:
         self.dependents = tuple(dependents)
@@ -112,14 +114,25 @@ class SequencesNeeded(HeadwayError):
         )
 
 
-class WaitError(HeadwayError):
-    """Waiting for a sequence did not give its result."""
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is stored of an exception that a handler raised."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+class ResultError(HeadwayError):
+    """Waiting for a sequence gave no result."""
 
     sequence_id: str
 
 
-class WaitTimeout(WaitError, TimeoutError):
-    """The sequence did not end in time; it goes on, and can be waited for again."""
+class ResultTimeout(ResultError, TimeoutError):
+    """The sequence did not end in time; it goes on, and you can wait again."""
 
     def __init__(self, sequence_id: str, timeout: float, state: str) -> None:
         self.sequence_id = sequence_id
@@ -127,8 +140,8 @@ class WaitTimeout(WaitError, TimeoutError):
         super().__init__(f"sequence {sequence_id} is still {state} after {timeout:g} seconds")
 
 
-class SequenceFailed(WaitError):
-    """The sequence's last job is dead-lettered. A retry lets the sequence go on."""
+class ResultFailed(ResultError):
+    """The last job of the sequence is a dead letter. After a retry the sequence goes on."""
 
     def __init__(self, sequence_id: str, job_id: str, type: str, failure: Failure) -> None:
         self.sequence_id = sequence_id
@@ -138,7 +151,7 @@ class SequenceFailed(WaitError):
         super().__init__(f"sequence {sequence_id} failed in job {job_id} ({type}): {failure}")
 
 
-class SequenceCancelled(WaitError):
+class ResultCancelled(ResultError):
     """The sequence was cancelled."""
 
     def __init__(self, sequence_id: str) -> None:
@@ -147,7 +160,7 @@ class SequenceCancelled(WaitError):
 
 
 class StoreError(HeadwayError):
-    """The store could not do what it was asked."""
+    """The store could not carry out an operation."""
 
 
 class StoreClosed(StoreError):
@@ -167,7 +180,7 @@ class StoreUnreachable(StoreError):
 
 
 class StoreRefused(StoreUnreachable):
-    """The server does not let us in, or the file cannot be opened; `advice` says what to do."""
+    """The server refuses the connection, or the file cannot be opened; `advice` says what to do."""
 
     def __init__(self, where: str, cause: str, advice: str) -> None:
         self.where = where
@@ -175,8 +188,8 @@ class StoreRefused(StoreUnreachable):
 
 
 class DataRefused(StoreError):
-    """The database does not take a value, and never will: text that it cannot hold, or too much of
-    it. Nothing was written. All other errors of a store may pass."""
+    """The database can never take a value: text that it cannot hold, or too much of it. Nothing was
+    written. All other store errors may be temporary."""
 
     def __init__(self, where: str, cause: str) -> None:
         super().__init__(f"{where} does not take this: {cause}")

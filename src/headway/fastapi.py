@@ -5,7 +5,7 @@
     @server.post("/orders")
     async def place(jobs: Jobs) -> dict[str, str]: ...
 
-`Jobs` is for FastAPI; `jobs_of(request)` is for Starlette, and also a FastAPI dependency.
+`Jobs` is for FastAPI; `jobs_of(request)` does the same for Starlette.
 """
 
 from __future__ import annotations
@@ -79,4 +79,4 @@ else:
         pass
     else:
         Jobs = Annotated[Headway, Depends(jobs_of)]
-        """Type of a parameter that receives the app; in tests, override `jobs_of`."""
+        """FastAPI passes the app to parameters of this type; tests override `jobs_of`."""

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from tests.support.stores import store_urls
 
-import pytest
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def dsn(request: pytest.FixtureRequest) -> str:
-    """A store that other processes can reach, without a schema."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    path: Path = request.getfixturevalue("sqlite_path")
-    return f"sqlite:///{path}"
+dsn = store_urls("sqlite", "postgres")
+"""Stores that other processes can reach."""

@@ -62,7 +62,7 @@ async def _populate(app: Headway) -> Populated:
         cancelled = await app.start(request("charge", order_id=10), schedule=After(hours=1))
         sequence = await app.start(request("place", order_id=11))
         blocker = await app.start(request("report", order_id=12))
-        blocked = await app.start(request("letter", order_id=12), blockers=(blocker,))
+        blocked = await app.start(request("letter", order_id=12).using(blockers=(blocker,)))
         await app.cancel(cancelled)
         await app.worker().run(drain=True)
         pending = await app.start(request("charge", order_id=13), queue="nobody")

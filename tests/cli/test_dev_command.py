@@ -219,7 +219,7 @@ def test_the_child_does_not_outlive_a_parent_that_ends_while_it_starts(
     [
         (("nowhere.py",), "there is no file nowhere.py here"),
         (("sqlite:///shop.db",), "this command runs your code"),
-        (("--port", "80", "--no-dashboard"), "--port is the dashboard's"),
+        (("--port", "80", "--no-dashboard"), "--port and --no-dashboard do not go together"),
     ],
 )
 def test_mistakes_get_one_sentence(dev: Dev, arguments: tuple[str, ...], sentence: str) -> None:

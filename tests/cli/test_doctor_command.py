@@ -114,7 +114,7 @@ def test_jobs_that_nobody_runs(sqlite_path: Path) -> None:
         workers_of_old(sqlite_path)
         found = findings(dsn, code=1)
     assert any("1 due job waiting" in each["finding"] for each in found["workers"])
-    assert any("was last heard of" in each["finding"] for each in found["workers"])
+    assert any("sent its last heartbeat" in each["finding"] for each in found["workers"])
     assert found["queues"][0]["advice"] == "Run: headway queues resume mail"
 
 

@@ -97,7 +97,7 @@ async def test_it_is_written_down_who_did_it(sqlite_path: Path) -> None:
     done = await asyncio.to_thread(command, "jobs", "retry", jobs.failed, "-a", dsn)
     assert done.exit_code == 0
     async with make_app(dsn) as app:
-        (record,) = (await app.insights.audit()).records
+        (record,) = (await app.questions.audit()).records
     assert record.actor == f"cli:{getpass.getuser()}@{socket.gethostname()}"
     assert (record.action, record.count) == ("retry", 1)
 
@@ -134,7 +134,7 @@ def test_destructive_verbs_need_yes_for_one_job_too(dsn: str, jobs: Populated, v
 
 
 def test_runs_a_scheduled_job_now(dsn: str, jobs: Populated) -> None:
-    assert command("jobs", "run", jobs.scheduled, "-a", dsn).stdout == "1 job made due\n"
+    assert command("jobs", "trigger", jobs.scheduled, "-a", dsn).stdout == "1 job triggered\n"
     assert ids(dsn, "state:scheduled") == []
 
 

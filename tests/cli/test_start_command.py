@@ -15,9 +15,7 @@ import pytest
 
 from headway import Headway, JobState
 from tests.cli.command import command, printed
-from tests.cli.test_worker_command import Shop
-
-APP = "tests.cli.shop:app"
+from tests.support.shop_processes import APP, ROOT, Shop
 
 
 @contextmanager
@@ -40,9 +38,9 @@ def shop_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The app in a file of its own, with an empty database beside it."""
     folder = tmp_path_factory.mktemp("start")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CLI_DSN", f"sqlite:///{folder / 'shop.db'}")
+        patch.setenv("SHOP_DSN", f"sqlite:///{folder / 'shop.db'}")
         file = folder / "shop_to_start.py"
-        file.write_text((Path(__file__).parent / "shop.py").read_text())
+        file.write_text((ROOT / "tests" / "support" / "shop_app.py").read_text())
         assert command("check", str(file)).exit_code == 0  # it is imported, and made
     return file
 
@@ -55,7 +53,7 @@ def either_shop(dsn: str) -> Iterator[Shop]:
 
 
 def dsn_of(shop: Shop) -> str:
-    return shop.environment["CLI_DSN"]
+    return shop.environment["SHOP_DSN"]
 
 
 def test_starts_a_job(shop: Shop) -> None:
@@ -131,9 +129,9 @@ def test_check_finds_what_a_deployment_would_break(shop: Shop) -> None:
     assert found.returncode == 1, found.stderr
     report = json.loads(found.stdout)
     assert report["examined"] == 3
-    assert {each["job_id"] for each in report["misfits"]} == {unfit.id, unknown.id}
+    assert {each["job_id"] for each in report["incompatible"]} == {unfit.id, unknown.id}
     told = shop.run("check")
-    assert "3 waiting jobs looked at, 2 do not fit" in told.stderr
+    assert "3 waiting jobs checked, 2 do not fit" in told.stderr
     assert fine.id not in told.stdout
 
 
@@ -163,7 +161,7 @@ def test_tail_tells_what_happens(either_shop: Shop, tmp_path: Path) -> None:
     with log.open("wb") as out:
         tail = subprocess.Popen(
             [sys.executable, "-m", "headway", "jobs", "tail", "-n", "2", "--every", "50ms"],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             env=shop.environment,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -190,7 +188,7 @@ def test_tail_prints_json_lines(shop: Shop, tmp_path: Path) -> None:
     with log.open("wb") as out:
         tail = subprocess.Popen(
             [sys.executable, "-m", "headway", "jobs", "tail", "type:add", "--json"],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             env=shop.environment,
             stdout=out,
         )

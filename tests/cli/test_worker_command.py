@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -16,81 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from headway import Headway, JobRecord, JobState
-
-ROOT = Path(__file__).parents[2]
-
-
-class Shop:
-    """The database, and workers on it."""
-
-    def __init__(self, dsn: str) -> None:
-        self.environment = {**os.environ, "CLI_DSN": dsn}
-        self.app = Headway(dsn)
-        self._processes: list[subprocess.Popen[str]] = []
-        self.left: list[int] = []
-        """Processes that are to end by themselves."""
-
-        @self.app.job
-        async def add(a: int, b: int) -> int:
-            return a + b
-
-        @self.app.job
-        async def stay(seconds: float) -> str:
-            return ""
-
-        @self.app.job
-        async def hold(seconds: float) -> str:
-            return ""
-
-        @self.app.job
-        async def ignore(seconds: float) -> None: ...
-
-        @self.app.job(queue="slow")
-        def block(seconds: float) -> None: ...
-
-        self.add, self.stay, self.hold = add, stay, hold
-        self.deaf = {"ignore": ignore, "block": block}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "headway", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def spawn(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headway", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._processes.append(process)
-        return process
-
-    def wait_for(self, id: str, state: JobState) -> JobRecord:
-        deadline = time.monotonic() + 30
-        while (record := self.app.sync.get(id)).state is not state:
-            assert time.monotonic() < deadline, f"job {id} is {record.state}, not {state}"
-            time.sleep(0.02)
-        return record
-
-    def close(self) -> None:
-        for pid in (*self.left, *(pid for each in self._processes for pid in children(each.pid))):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for process in self._processes:
-            process.kill()
-            process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
-        self.app.sync.close()
+from headway import JobState
+from tests.support.shop_processes import APP, Shop, children
 
 
 @pytest.fixture
@@ -102,13 +27,13 @@ def shop(sqlite_path: Path) -> Iterator[Shop]:
 
 def test_drain_runs_what_is_there_and_exits(shop: Shop) -> None:
     sequences = shop.app.sync.start_many([shop.add.request(n, 1) for n in range(10)])
-    done = shop.run("worker", "tests.cli.shop:app", "--drain")
+    done = shop.run("worker", APP, "--drain")
     assert done.returncode == 0, done.stderr
     assert [sequence.result(timeout=0) for sequence in sequences] == list(range(1, 11))
 
 
 def test_one_drain_recovers_what_a_killed_worker_left(shop: Shop) -> None:
-    worker = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    worker = shop.spawn("worker", APP, "--lease", "1")
     job = shop.app.sync.start(shop.stay.request(3.0))
     record = shop.wait_for(job.id, JobState.RUNNING)
     worker.kill()
@@ -117,28 +42,28 @@ def test_one_drain_recovers_what_a_killed_worker_left(shop: Shop) -> None:
         if record.lease.until < datetime.now(UTC):
             break
         time.sleep(0.05)
-    done = shop.run("worker", "tests.cli.shop:app", "--drain")
+    done = shop.run("worker", APP, "--drain")
     assert done.returncode == 0, done.stderr
     record = shop.app.sync.get(job.id)
     assert (record.state, record.losses) == (JobState.COMPLETED, 1)
 
 
 def test_a_drain_leaves_what_another_worker_runs(shop: Shop) -> None:
-    shop.spawn("worker", "tests.cli.shop:app")
+    shop.spawn("worker", APP)
     job = shop.app.sync.start(shop.stay.request(60.0))
     shop.wait_for(job.id, JobState.RUNNING)
-    assert shop.run("worker", "tests.cli.shop:app", "--drain").returncode == 0
+    assert shop.run("worker", APP, "--drain").returncode == 0
     record = shop.app.sync.get(job.id)
     assert (record.state, record.losses) == (JobState.RUNNING, 0)
 
 
 def test_the_environment_names_the_app_and_a_file_is_fine(shop: Shop) -> None:
-    shop.environment["HEADWAY_APP"] = "tests/cli/shop.py"
+    shop.environment["HEADWAY_APP"] = "tests/support/shop_app.py"
     assert shop.run("worker", "--drain").returncode == 0
 
 
 def test_sigterm_lets_a_running_job_finish(shop: Shop) -> None:
-    worker = shop.spawn("worker", "tests.cli.shop:app")
+    worker = shop.spawn("worker", APP)
     job = shop.app.sync.start(shop.stay.request(1.0))
     shop.wait_for(job.id, JobState.RUNNING)
     worker.send_signal(signal.SIGTERM)
@@ -149,7 +74,7 @@ def test_sigterm_lets_a_running_job_finish(shop: Shop) -> None:
 
 
 def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
-    worker = shop.spawn("worker", "tests.cli.shop:app")
+    worker = shop.spawn("worker", APP)
     job = shop.app.sync.start(shop.stay.request(60.0))
     shop.wait_for(job.id, JobState.RUNNING)
     worker.send_signal(signal.SIGTERM)
@@ -168,7 +93,7 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
 def test_a_handler_that_does_not_listen_keeps_no_process_alive(shop: Shop, handler: str) -> None:
     """In a task, or in a thread."""
     arguments = ("--grace", "0.1", "--queues", "default,slow")
-    worker = shop.spawn("worker", "tests.cli.shop:app", *arguments)
+    worker = shop.spawn("worker", APP, *arguments)
     job = shop.app.sync.start(shop.deaf[handler].request(90.0))
     shop.wait_for(job.id, JobState.RUNNING)
     worker.send_signal(signal.SIGTERM)
@@ -181,7 +106,7 @@ def test_a_handler_that_does_not_listen_keeps_no_process_alive(shop: Shop, handl
 def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
     shop: Shop, sqlite_path: Path
 ) -> None:
-    worker = shop.spawn("worker", "tests.cli.shop:app", "--grace", "1", "--lease", "3")
+    worker = shop.spawn("worker", APP, "--grace", "1", "--lease", "3")
     job = shop.app.sync.start(shop.stay.request(60.0))
     shop.wait_for(job.id, JobState.RUNNING)
     assert worker.stderr is not None
@@ -193,11 +118,11 @@ def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
 
 
 def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: Shop) -> None:
-    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "2")
+    frozen = shop.spawn("worker", APP, "--lease", "2")
     job = shop.app.sync.start(shop.stay.request(2.0))
     shop.wait_for(job.id, JobState.RUNNING)
     frozen.send_signal(signal.SIGSTOP)
-    other = shop.spawn("worker", "tests.cli.shop:app", "--lease", "2")
+    other = shop.spawn("worker", APP, "--lease", "2")
     done = shop.wait_for(job.id, JobState.COMPLETED)
     assert done.output == f'"{other.pid}:2"'
     assert done.losses == 1
@@ -218,11 +143,11 @@ def test_a_frozen_worker_loses_its_job_and_changes_nothing_when_it_wakes(shop: S
 def test_a_handler_that_was_frozen_hears_what_became_of_its_job(
     shop: Shop, seconds: float, state: JobState, reason: str
 ) -> None:
-    frozen = shop.spawn("worker", "tests.cli.shop:app", "--lease", "1")
+    frozen = shop.spawn("worker", APP, "--lease", "1")
     job = shop.app.sync.start(shop.hold.request(seconds))
     shop.wait_for(job.id, JobState.RUNNING)
     frozen.send_signal(signal.SIGSTOP)
-    shop.spawn("worker", "tests.cli.shop:app")
+    shop.spawn("worker", APP)
     deadline = time.monotonic() + 30
     while (record := shop.app.sync.get(job.id)).state is not state or not record.losses:
         assert time.monotonic() < deadline, f"job {job.id} is {record.state}"
@@ -234,7 +159,7 @@ def test_a_handler_that_was_frozen_hears_what_became_of_its_job(
 
 
 def test_processes_replaces_one_that_dies(shop: Shop) -> None:
-    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "2", "--lease", "1")
+    supervisor = shop.spawn("worker", APP, "--processes", "2", "--lease", "1")
     while len(workers := shop.app.sync.workers()) < 2:
         time.sleep(0.05)
     os.kill(workers[0].pid, signal.SIGKILL)
@@ -244,12 +169,6 @@ def test_processes_replaces_one_that_dies(shop: Shop) -> None:
     assert shop.app.sync.start(shop.add.request(1, 2)).result(timeout=30) == 3
     supervisor.send_signal(signal.SIGTERM)
     assert supervisor.wait(30) == 0
-
-
-def children(pid: int) -> list[int]:
-    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid=,stat="], text=True)
-    rows = (line.split() for line in listing.splitlines())
-    return [int(child) for parent, child, stat in rows if int(parent) == pid and stat[0] != "Z"]
 
 
 def wait_until_gone(pids: Iterable[int]) -> None:
@@ -268,7 +187,7 @@ def _living() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("started", [1, 3, 6])
 def test_a_signal_while_processes_start_reaches_all_of_them(shop: Shop, started: int) -> None:
-    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "6")
+    supervisor = shop.spawn("worker", APP, "--processes", "6")
     while len(children(supervisor.pid)) < started:
         assert supervisor.poll() is None
     supervisor.send_signal(signal.SIGTERM)
@@ -281,7 +200,7 @@ def test_workers_stop_gracefully_when_their_supervisor_was_killed(
     shop: Shop, working: bool
 ) -> None:
     """Also if it was killed before they had begun."""
-    supervisor = shop.spawn("worker", "tests.cli.shop:app", "--processes", "2")
+    supervisor = shop.spawn("worker", APP, "--processes", "2")
     while len(workers := children(supervisor.pid)) < 2:
         assert supervisor.poll() is None
     shop.left += workers
@@ -302,9 +221,9 @@ def test_workers_stop_gracefully_when_their_supervisor_was_killed(
     ("arguments", "sentence"),
     [
         (("worker", "no_such_module:app"), "there is no module 'no_such_module'"),
-        (("worker", "tests.cli.shop:nothing"), "no Headway app called 'nothing'"),
-        (("worker", "tests.cli.shop:app", "--queues", "a=x"), "is a number"),
-        (("worker", "tests.cli.shop:app", "--lease", "0"), "lease_for must be longer than 0"),
+        (("worker", "tests.support.shop_app:nothing"), "no Headway app called 'nothing'"),
+        (("worker", APP, "--queues", "a=x"), "is a number"),
+        (("worker", APP, "--lease", "0"), "lease_for must be longer than 0"),
         (("worker", "redis://localhost"), "unknown scheme 'redis'"),
         (("worker", "memory://"), "at least one job type"),
     ],
@@ -317,8 +236,8 @@ def test_mistakes_get_one_sentence(shop: Shop, arguments: tuple[str, ...], sente
 
 
 def test_an_unreachable_server_gets_one_sentence_without_its_password(shop: Shop) -> None:
-    shop.environment["CLI_DSN"] = "postgresql://me:topsecret@127.0.0.1:1/shop"
-    done = shop.run("worker", "tests.cli.shop:app")
+    shop.environment["SHOP_DSN"] = "postgresql://me:topsecret@127.0.0.1:1/shop"
+    done = shop.run("worker", APP)
     assert done.returncode == 4
     assert "cannot reach PostgreSQL database 'shop' at 127.0.0.1:1" in done.stderr
     assert "topsecret" not in done.stderr

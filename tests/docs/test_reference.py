@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 import headway
-from headway import Client, HeadwayError, WorkerSettings
+from headway import Client, WorkerSettings, errors, records
 from headway.domain.request import Options, RequestOptions
+from headway.errors import HeadwayError
 from headway.jobs.job_type import TypeOptions
 from tests.docs.pages import ROOT
 
@@ -24,7 +25,7 @@ def missing(names: list[str]) -> list[str]:
 
 
 def test_every_public_name_is_mentioned() -> None:
-    assert missing(list(headway.__all__)) == []
+    assert missing([*headway.__all__, *records.__all__]) == []
 
 
 def test_every_setting_of_a_worker_is_mentioned_with_its_default() -> None:
@@ -42,12 +43,16 @@ def test_every_option_and_every_verb_is_mentioned() -> None:
     assert missing(verbs) == []
 
 
-def test_the_error_tree_is_as_it_is() -> None:
-    found = {
+def errors_by_name() -> dict[str, type[HeadwayError]]:
+    return {
         name: value
-        for name, value in vars(headway).items()
+        for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, HeadwayError)
     }
+
+
+def test_the_error_tree_is_as_it_is() -> None:
+    found = errors_by_name()
     tree = REFERENCE[REFERENCE.index("```text\nHeadwayError") :]
     parents: list[str] = []
     for line in tree.splitlines()[1:]:
@@ -81,13 +86,9 @@ def headings(page: Path) -> set[str]:
 
 
 def test_every_public_error_is_raised_by_something() -> None:
-    errors = [
-        value
-        for value in vars(headway).values()
-        if isinstance(value, type) and issubclass(value, HeadwayError)
-    ]
-    bases = {base for error in errors for base in error.__mro__[1:]}
+    found = errors_by_name().values()
+    bases = {base for error in found for base in error.__mro__[1:]}
     code = "".join(path.read_text() for path in (ROOT / "src" / "headway").rglob("*.py"))
-    for error in errors:
+    for error in found:
         if error not in bases and error is not headway.Unrecoverable:  # that is for handlers
             assert re.search(rf"(?<!class )\b{error.__name__}\(", code), error.__name__

@@ -19,9 +19,9 @@ from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifier import Notifier
 from tests.conftest import not_verified
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet
-from tests.servers_news import NatsServer, RedisServer, ValkeyServer
+from tests.support.servers.brokers import NatsServer, RedisServer, ValkeyServer
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresServer
 
 KINDS = {
     "local": LocalNotifier.reach,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from headway.testing.conformance.notifier import CASES, Case, cases_for
+from headway.testing.conformance.notifier import CASES, NotifierCase, cases_for
 from tests.notifiers.conftest import COUNTING, KINDS, Kind
 
 PAIRS = [
@@ -17,7 +17,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("kind", "case"), PAIRS, indirect=["kind"])
-async def test_notifier(kind: Kind, case: Case) -> None:
+async def test_notifier(kind: Kind, case: NotifierCase) -> None:
     await case.function(kind.make)
 
 

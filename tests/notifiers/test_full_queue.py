@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from tests.servers import PostgresServer
+from tests.support.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 

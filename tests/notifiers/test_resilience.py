@@ -19,8 +19,8 @@ from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.remote import RemoteNotifier
 from headway.stores.memory import MemoryStore
-from tests.servers import PostgresServer
-from tests.servers_news import NatsServer, NewsServer, RedisServer, ValkeyServer
+from tests.support.servers.brokers import NatsServer, NewsServer, RedisServer, ValkeyServer
+from tests.support.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 

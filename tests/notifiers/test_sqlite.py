@@ -19,7 +19,7 @@ import pytest
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import JobsScheduled, SequenceEnded
 from headway.ports.notifier import NotifierStatus
-from headway.testing.conformance.notifier.case import Heard, interest_in
+from headway.testing.conformance.notifier.builders import RecordingListener, interest_in
 
 OTHER_PROCESS = """
 import asyncio, sys
@@ -63,7 +63,7 @@ async def opened(*paths: Path | str) -> AsyncIterator[list[SqliteNotifier]]:
 
 
 async def test_another_process_is_heard_and_nothing_is_left_behind(database: Path) -> None:
-    heard = Heard()
+    heard = RecordingListener()
     async with opened(database) as (notifier,):
         await notifier.subscribe(heard)
         await asyncio.to_thread(
@@ -80,7 +80,7 @@ async def test_paths_that_lead_to_one_file_are_one_place(
     link.symlink_to(database)
     monkeypatch.chdir(database.parent)
     async with opened(link, "shop.db") as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
@@ -91,7 +91,7 @@ async def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
     folder.mkdir()
     database = make_database(folder / "shop.db")
     async with opened(database, database) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         assert os.listdir(f"{database}-notifications")
         await other.publish([SequenceEnded("one")])
@@ -100,7 +100,7 @@ async def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
 
 async def test_whoever_died_without_a_word_is_tidied_away(database: Path) -> None:
     async with opened(database, database) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         dead = Path(f"{database}-notifications") / "els.1.dead.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
@@ -113,7 +113,7 @@ async def test_whoever_died_without_a_word_is_tidied_away(database: Path) -> Non
 async def test_a_socket_that_somebody_removed_is_made_again(database: Path) -> None:
     async with opened(database, database) as (one, other):
         one.watch_every = 0.05
-        heard = Heard()
+        heard = RecordingListener()
         said: list[NotifierStatus] = []
         await one.subscribe(heard, on_status=said.append)
         (mine,) = Path(f"{database}-notifications").iterdir()
@@ -128,14 +128,14 @@ async def test_a_socket_that_somebody_removed_is_made_again(database: Path) -> N
 async def test_who_may_use_the_database_may_use_the_sockets(database: Path) -> None:
     database.chmod(0o660)
     async with opened(database) as (notifier,):
-        await notifier.subscribe(Heard())
+        await notifier.subscribe(RecordingListener())
         folder = Path(f"{database}-notifications")
         assert stat.S_IMODE(folder.stat().st_mode) == 0o770
 
 
 async def test_one_that_does_not_read_delays_nobody_for_long(database: Path) -> None:
     async with opened(database, database) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         full = Path(f"{database}-notifications") / "els.1.full.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
@@ -149,7 +149,7 @@ async def test_one_that_does_not_read_delays_nobody_for_long(database: Path) -> 
 
 async def test_foreign_datagrams_are_ignored(database: Path) -> None:
     async with opened(database, database) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard)
         (mine,) = Path(f"{database}-notifications").iterdir()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
@@ -193,7 +193,7 @@ async def test_a_commit_that_was_announced_is_not_looked_for_again(
     async with opened(database, database) as (one, other):
         looked: list[str] = []
         monkeypatch.setattr(one._subscribers, "wake_one", lambda: looked.append("an idle worker"))
-        heard = Heard()
+        heard = RecordingListener()
         await one.subscribe(heard, interest_in())
         connection: Any = one._connection
         writer = sqlite3.connect(database)

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from headway import ConfigurationError, Headway, LocalNotifier, NoNotifier
+from headway import Headway
+from headway.errors import ConfigurationError
+from headway.notifiers.local import LocalNotifier
 from headway.notifiers.mongodb import MongoNotifier
 from headway.notifiers.nats import NatsNotifier
+from headway.notifiers.none import NoNotifier
 from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier

@@ -19,8 +19,8 @@ from headway.domain import events
 from headway.domain.health import Health
 from headway.observers.endpoint import Endpoint
 from headway.worker.loop_watch import LoopWatch, find_place
-from tests.observers.office import PATIENCE, Office
-from tests.observers.processes import get
+from tests.support.office import PATIENCE, Office
+from tests.support.shop_processes import get
 
 
 async def test_a_worker_is_ready_while_it_works() -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from headway.domain import events
-from headway.domain.failure import Failure
+from headway.errors import Failure
 from headway.observers.logs import LogObserver, fields, line
 
 BOOM = Failure("ValueError", "boom", "Traceback …\n")

@@ -17,16 +17,17 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from headway import Headway, InvalidOption, JobNotFound
+from headway import Headway
 from headway.domain import events
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Release
+from headway.errors import InvalidOption, JobNotFound
 from headway.observers.counters import COUNTERS
 from headway.observers.log_formats import JobFields
 from headway.observers.otel import OtelObserver
 from headway.observers.rate_limit import RateLimit
 from headway.observers.trace_context import decode_trace
-from tests.observers.office import Office
+from tests.support.office import Office
 
 
 class Telemetry:
@@ -167,7 +168,7 @@ async def test_a_blocked_job_links_to_what_it_waited_for(
     traced: Office, telemetry: Telemetry
 ) -> None:
     blocker = await traced.app.start(traced.write.request("dear"))
-    await traced.app.start(traced.send.request(), blockers=(blocker,))
+    await traced.app.start(traced.send.request().using(blockers=(blocker,)))
     async with traced.working():
         await traced.until(events.SequenceCompleted, type="send")
     (before,) = telemetry.named("start write")
@@ -240,7 +241,7 @@ async def test_starting_many_is_one_span_and_a_refused_start_an_error(
     async with office.app as app:
         await app.start_many([office.write.request("a"), office.write.request("b")])
         with pytest.raises(JobNotFound):
-            await app.start(office.send.request(), blockers=(app.sequence("0" * 32),))
+            await app.start(office.send.request().using(blockers=(app.sequence("0" * 32),)))
     (many,) = telemetry.named("start write")
     assert (many.attributes or {})["messaging.batch.message_count"] == 2
     assert "messaging.message.id" not in (many.attributes or {})
@@ -268,7 +269,7 @@ TYPE_QUEUE = ["headway.job.type", "messaging.destination.name"]
 async def test_metrics(traced: Office, telemetry: Telemetry) -> None:
     await traced.app.start(traced.draft.request("dear"))
     await traced.app.start(traced.fail.request())
-    await traced.app.start(traced.send.request(), blockers=(traced.write.request("dear"),))
+    await traced.app.start(traced.send.request().using(blockers=(traced.write.request("dear"),)))
     async with traced.working():
         await traced.until(events.SequenceFailed)
         await traced.until(events.SequenceCompleted, 3)

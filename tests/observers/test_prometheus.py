@@ -24,7 +24,7 @@ from headway.observers.prometheus import (
     exposition,
 )
 from headway.observers.store_gauges import StoreGaugeReader
-from tests.observers.conftest import Office
+from tests.support.office import Office
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = DOCS / "grafana" / "headway.json"
@@ -62,7 +62,7 @@ async def test_queues_are_asked_of_the_store(office: Office) -> None:
     app = office.app
     for _ in range(3):
         await app.start(office.write.request("dear"))
-    await app.start(office.send.request(), blockers=(office.write.request("sir"),))
+    await app.start(office.send.request().using(blockers=(office.write.request("sir"),)))
     page = exposition(QueueCollector(app.store), ObserverCollector(app.observers))
     kind, text = await asyncio.to_thread(page)
     assert kind.startswith("text/plain")
@@ -141,7 +141,7 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
         await app.start(office.draft.request("dear"))
         await app.start(office.fail.request())
         await app.start(lose.request())
-        await app.start(office.send.request(), blockers=(office.write.request("sir"),))
+        await app.start(office.send.request().using(blockers=(office.write.request("sir"),)))
         async with office.working(lease_for=1.5):
             await office.until(events.LeaseLost)
             await office.until(events.SequenceFailed)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -12,31 +14,37 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway import After
-from tests.observers.processes import PATIENCE, Shop, get
+from tests.support.shop_processes import APP, PATIENCE, ROOT, Shop, get
 
-SHOP = Path(__file__).parent / "shop.py"
+SHOP = ROOT / "tests" / "support" / "shop_app.py"
 CARD, PASSWORD = "4929-PAYLOAD-MARK", "pass-word-mark"
 """What must never be logged."""
 
 
-@pytest.fixture
-def sqlite_shop(sqlite_path: Path) -> Iterator[Shop]:
-    shop = Shop(f"sqlite:///{sqlite_path}")
+@contextmanager
+def opened(dsn: str) -> Iterator[Shop]:
+    shop = Shop(dsn, HEADWAY_LOG_FORMAT="json")
+    asyncio.run(shop.app.store.migrate())
     yield shop
     shop.close()
+
+
+@pytest.fixture
+def sqlite_shop(sqlite_path: Path) -> Iterator[Shop]:
+    with opened(f"sqlite:///{sqlite_path}") as shop:
+        yield shop
 
 
 @pytest.fixture
 def postgres_shop(postgres_url: str) -> Iterator[Shop]:
     """Reached by a user with a password."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"create role teller superuser login password '{PASSWORD}'")
-    shop = Shop(postgres_url.replace("postgres@", f"teller:{PASSWORD}@", 1))
-    yield shop
-    shop.close()
+        connection.execute(f"create role publisher superuser login password '{PASSWORD}'")
+    with opened(postgres_url.replace("postgres@", f"publisher:{PASSWORD}@", 1)) as shop:
+        yield shop
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("drop owned by teller cascade")
-        connection.execute("drop role teller")
+        connection.execute("drop owned by publisher cascade")
+        connection.execute("drop role publisher")
 
 
 def line_of(code: str) -> int:
@@ -69,7 +77,7 @@ def test_json_logs_name_the_job_and_hold_no_secrets(postgres_shop: Shop) -> None
     assert (first["job_id"], first["attempt"], second["attempt"]) == (refused, 1, 2)
     assert (first["error_type"], first["error"]) == ("ValueError", "refused")
     traceback = first["traceback"].splitlines()
-    assert traceback[1] == f'  File "{SHOP}", line {line_of("raise")}, in refuse'
+    assert traceback[1] == f'  File "{SHOP}", line {line_of("raise ValueError")}, in refuse'
     assert traceback[-1] == "ValueError: refused"
     (dead,) = (line for line in said if line.get("event") == "JobDeadLettered")
     assert (dead["level"], dead["job_id"]) == ("error", refused)
@@ -148,30 +156,30 @@ def test_metrics_over_http(store: str, request: pytest.FixtureRequest) -> None:
     assert get(f"{url}/readyz") == (200, "ok\n")
     assert get(f"{url}/livez") == (200, "ok\n")
     assert get(f"{url}/else")[0] == 404
-    health = shop.run("health", "tests.observers.shop:app", "--worker")
+    health = shop.run("health", APP, "--worker")
     assert (health.returncode, health.stdout[-9:]) == (0, " is well\n"), health.stderr
     assert worker.stop() == 0
-    gone = shop.run("health", "tests.observers.shop:app", "--worker")
+    gone = shop.run("health", APP, "--worker")
     assert (gone.returncode, "no worker on" in gone.stderr) == (1, True)
-    assert shop.run("health", "tests.observers.shop:app").returncode == 0
+    assert shop.run("health", APP).returncode == 0
 
 
 def test_a_blocked_loop_is_named_and_the_endpoint_answers_meanwhile(sqlite_shop: Shop) -> None:
     shop = sqlite_shop
     worker = shop.worker("--http", "127.0.0.1:0")
     url = worker.url()
-    job = shop.start(shop.block.request(2.0))
+    job = shop.start(shop.block_loop.request(2.0))
     line = json.loads(worker.hears('"LoopBlocked"'))
-    place = f"{SHOP}:{line_of('time.sleep')} in block"
-    assert (line["where"], line["job_id"], line["job_type"]) == (place, job, "block")
+    place = f"{SHOP}:{line_of('time.sleep(seconds)  # noqa')} in block_loop"
+    assert (line["where"], line["job_id"], line["job_type"]) == (place, job, "block_loop")
     assert line["level"] == "warning"
     assert f"at {place}" in line["message"]
     assert get(f"{url}/livez") == (200, "ok\n")
     assert shop.app.sync.get(job).state == "running", "it was blocked while it answered"
     assert json.loads(worker.hears('"LoopResumed"'))["seconds"] == pytest.approx(2.0, abs=1.0)
     found = samples(get(f"{url}/metrics")[1])
-    assert found["headway_loop_blocked_total", "block", place] == 1
-    assert found["headway_loop_blocked_seconds_total", "block", place] > 1.9
+    assert found["headway_loop_blocked_total", "block_loop", place] == 1
+    assert found["headway_loop_blocked_seconds_total", "block_loop", place] > 1.9
     assert worker.stop() == 0
 
 
@@ -194,7 +202,7 @@ def test_health_of_a_store(sqlite_shop: Shop, postgres_url: str) -> None:
     ],
 )
 def test_an_address_that_cannot_be_had(sqlite_shop: Shop, option: str, sentence: str) -> None:
-    done = sqlite_shop.run("worker", "tests.observers.shop:app", "--http", option)
+    done = sqlite_shop.run("worker", APP, "--http", option)
     assert done.returncode in (1, 2)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
@@ -202,5 +210,5 @@ def test_an_address_that_cannot_be_had(sqlite_shop: Shop, option: str, sentence:
 
 def test_a_format_that_does_not_exist(sqlite_shop: Shop) -> None:
     sqlite_shop.environment["HEADWAY_LOG_FORMAT"] = "yaml"
-    done = sqlite_shop.run("worker", "tests.observers.shop:app", "--drain")
+    done = sqlite_shop.run("worker", APP, "--drain")
     assert (done.returncode, "text or json" in done.stderr) == (2, True)

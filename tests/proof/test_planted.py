@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from proof.sql_bugs import FENCE, seen_by_conformance
+from proof.mutants.sql_bugs import FENCE, seen_by_conformance
 
 LEASE = r"\b(?:\w+\.)?lease_(?:token|until)\b"
 COMPARISON = re.compile(rf"\b(?:where|on|and|or|when)\b.*(?:{LEASE}\s*[=<>]|[=<>]\s*{LEASE})")

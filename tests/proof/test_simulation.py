@@ -18,9 +18,9 @@ ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 BUGGY = """
 import json, sys
 from proof import engine_bugs
-from proof.simulation.running import simulate
+from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario, decode, encode
-from proof.simulation.shrinking import shrink
+from proof.simulation.shrink import shrink
 engine_bugs.SEEN_BY_SIMULATION[sys.argv[1]]()
 outcomes = (simulate(Scenario.from_seed(seed)) for seed in range(200))
 outcome = next(each for each in outcomes if each.invariant)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
-from headway.testing.conformance.provider import Bench, Subject, cases_for
-from tests.providers.subjects import ON_POSTGRES, ON_SQLITE, make_subject
+from headway.testing.conformance.provider import ProviderFixture, Subject, cases_for
+from tests.providers.connections import ON_POSTGRES, ON_SQLITE, make_subject
 
 
 @pytest.fixture(params=[*ON_POSTGRES, *ON_SQLITE])
@@ -23,20 +23,20 @@ HOUR = 3600.0
 def test_conforms(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = cases_for(subject)
     assert len(cases) >= 10
-    with Bench(subject) as bench:
+    with ProviderFixture(subject) as fixture:
         for case in cases:
             try:
-                case.function(bench)
+                case.function(fixture)
             except BaseException as error:
                 error.add_note(f"in the case {case.name}")
                 raise
         monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", HOUR)
-        wakes_a_worker(bench)
+        wakes_a_worker(fixture)
 
 
-def wakes_a_worker(bench: Bench) -> None:
+def wakes_a_worker(fixture: ProviderFixture) -> None:
     """Polls are an hour apart: only the commit can have woken it."""
-    elsewhere = Headway(bench.subject.url)
+    elsewhere = Headway(fixture.subject.url)
     ready, begun = threading.Event(), threading.Event()
 
     @elsewhere.job(name="woken", queue="woken")
@@ -54,12 +54,12 @@ def wakes_a_worker(bench: Bench) -> None:
         await worker.stop()
         await elsewhere.close()
 
-    bench.wait_for(open_and_work())
+    fixture.wait_for(open_and_work())
     try:
         assert ready.wait(10)
-        with bench.transaction() as tx:
-            bench.start(woken.request("begun"), tx)
+        with fixture.transaction() as tx:
+            fixture.start(woken.request("begun"), tx)
             assert not begun.is_set()
         assert begun.wait(10), "the commit woke no worker"
     finally:
-        bench.wait_for(stop())
+        fixture.wait_for(stop())

@@ -12,8 +12,9 @@ from django.db import connection, connections
 from django.db.transaction import atomic
 from django.test import override_settings
 
-from headway import ConfigurationError, Headway
-from tests.providers.subjects import django_connection
+from headway import Headway
+from headway.errors import ConfigurationError
+from tests.providers.connections import django_connection
 
 
 def make(url: str) -> tuple[Headway, Any]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
-from headway.providers.sqlite3 import Sqlite3, execute
-from headway.testing.conformance.provider import Bench, Subject, cases_for
-from tests.providers.subjects import sqlite3_connection
+from headway.providers.sqlite3 import Sqlite3
+from headway.testing.conformance.provider import ProviderFixture, Subject, cases_for
+from tests.providers.connections import sqlite3_connection
 
 
 class Good(Sqlite3):
@@ -65,14 +66,14 @@ def test_a_fault_is_found(provider: type[Sqlite3], tmp_path: Path) -> None:
         unsafe=sound.unsafe,
         providers=[provider()],
     )
-    with Bench(subject) as bench:
-        assert _first_broken(bench, subject) == FAULTS[provider]
+    with ProviderFixture(subject) as fixture:
+        assert _first_broken(fixture, subject) == FAULTS[provider]
 
 
-def _first_broken(bench: Bench, subject: Subject) -> str | None:
+def _first_broken(fixture: ProviderFixture, subject: Subject) -> str | None:
     for case in cases_for(subject):
         try:
-            case.function(bench)
+            case.function(fixture)
         except (AssertionError, sqlite3.Error):
             return case.name
     return None

@@ -11,11 +11,12 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from headway import ConfigurationError, Headway, Job
+from headway import Headway, Job
+from headway.errors import ConfigurationError
 from headway.jobs.job_type import JobType
 from headway.notifiers.local import LocalNotifier
 from headway.ports.notifications import JobsScheduled, Notification
-from tests.providers.subjects import sqlalchemy_url, with_begin
+from tests.providers.connections import sqlalchemy_url, with_begin
 
 
 class Shop:

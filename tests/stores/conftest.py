@@ -18,8 +18,8 @@ from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresServer
 
 pytest.register_assert_rewrite("headway.testing.conformance.store")
 

@@ -21,15 +21,15 @@ from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import Patience
+from headway.stores.retry import OperationRetry
 from headway.stores.sqlite import SqliteStore
-from headway.testing.conformance.store.building import complete, new_job, running
-from tests.engine.bench import Bench
+from headway.testing.conformance.store.builders import complete, new_job, running
+from tests.support.bench import Bench
 
 LARGE = "x" * 300_000
 TROUBLES = 5
 """More than the store was once tried for before the job was given up."""
-SOON = Patience(tries=2, backoff=Backoff(base=0.001))
+SOON = OperationRetry(tries=2, backoff=Backoff(base=0.001))
 
 
 class Small(SqliteStore):
@@ -53,16 +53,16 @@ class Brief(SqliteStore):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.runtime.backoff.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.worker.backoff.LONGEST_PAUSE", 0.05)
 
 
-async def work_through(store: Store, trouble: Callable[[], Any], end: Callable[[], Any]) -> None:
+async def work_through(store: Store, failures: Callable[[], Any], end: Callable[[], Any]) -> None:
     """A job succeeds, its outcome cannot be stored, and then it can."""
     bench = Bench(store)
 
     @bench.job
     async def large() -> str:
-        trouble()
+        failures()
         return LARGE
 
     (job_id,) = await bench.start(large.request())
@@ -115,23 +115,23 @@ async def test_a_writer_that_keeps_the_lock_fails_no_job_on_sqlite(sqlite_path: 
     ],
 )
 async def test_a_troubled_server_fails_no_job_on_postgres(postgres_url: str, code: str) -> None:
-    store = PostgresStore(postgres_url, patience=SOON)
+    store = PostgresStore(postgres_url, retry=SOON)
     await store.migrate()
     await store.open()
     try:
         with psycopg.connect(postgres_url, autocommit=True) as other:
             other.execute(
                 f"""
-                create function trouble() returns trigger language plpgsql as
-                $$ begin raise exception 'trouble' using errcode = '{code}'; end $$;
-                create trigger trouble before update on headway.job
-                for each row when (new.state = 'completed') execute function trouble()
+                create function failures() returns trigger language plpgsql as
+                $$ begin raise exception 'failures' using errcode = '{code}'; end $$;
+                create trigger failures before update on headway.job
+                for each row when (new.state = 'completed') execute function failures()
                 """.encode()
             )
             await work_through(
                 store,
                 lambda: None,
-                lambda: other.execute("drop trigger trouble on headway.job") and None,
+                lambda: other.execute("drop trigger failures on headway.job") and None,
             )
     finally:
         await store.close()

@@ -8,11 +8,17 @@ import pytest
 
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
-from headway.testing.conformance.store import CASES, Case, cases_for, racing_deletions, racing_pairs
+from headway.testing.conformance.store import (
+    CASES,
+    StoreCase,
+    cases_for,
+    racing_deletions,
+    racing_pairs,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_store(store: Store, case: Case) -> None:
+async def test_store(store: Store, case: StoreCase) -> None:
     # No store of ours lacks a capability that a case asks for, so none is left out.
     assert case in cases_for(store.capabilities)
     await case.function(store)

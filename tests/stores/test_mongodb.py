@@ -27,7 +27,7 @@ from headway.ports.notifications import JobsScheduled, Notification
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.find import SCAN
 from headway.stores.mongodb.statistics import READ_WHOLE
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     add,
     at,
@@ -44,18 +44,16 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from tests.servers_mongo import MongoReplicaSet, MongoServer
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
+from tests.support.stores import opened
 
 Client = AsyncMongoClient[dict[str, Any]]
 
 
 @pytest.fixture
 async def store(mongo_url: str) -> AsyncIterator[MongoStore]:
-    store = MongoStore(mongo_url)
-    await store.migrate()
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(MongoStore(mongo_url)) as store:
+        yield store
 
 
 @pytest.fixture
@@ -495,7 +493,8 @@ def test_the_driver_is_needed_only_by_those_who_use_it() -> None:
     code = """
 import sys
 sys.modules["pymongo"] = None
-from headway import ConfigurationError, Headway
+from headway import Headway
+from headway.errors import ConfigurationError
 Headway("memory://")
 try:
     Headway("mongodb://host/shop")

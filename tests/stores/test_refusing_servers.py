@@ -13,8 +13,8 @@ from headway import Headway
 from headway.errors import StoreRefused, StoreUnreachable
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet, MongoServer
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
+from tests.support.servers.postgres import PostgresServer
 
 SECRET = "hunter2"
 

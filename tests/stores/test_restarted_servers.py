@@ -11,14 +11,14 @@ import psycopg
 import pytest
 
 from headway.domain.job import NewJob
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
-from tests.servers import PostgresServer
-from tests.servers_mongo import MongoReplicaSet
+from tests.support.servers.mongodb import MongoReplicaSet
+from tests.support.servers.postgres import PostgresServer
 
 CONNECTIONS = 8
 

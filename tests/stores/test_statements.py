@@ -46,17 +46,13 @@ async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None
 
 def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {
-        "lanes",
+        "priorities",
         "lock_keys",
         "lock_jobs",
-        "forget_keys",
-        "delete",
-        "delete_unneeded",
+        "delete_keys",
         "complete_continued",
     }
     only_sqlite = {
-        "delete_sequences",
-        "delete_jobs",
         "delete_attempts",
         "delete_blockers",
         "delete_progress",
@@ -86,7 +82,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             "claim",
             "complete",
             "complete_continued",
-            "lanes",
+            "priorities",
             "extend",
             "expired",
             "reclaim",
@@ -106,14 +102,14 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
                 connection, f"extend(array[{IDS}]::uuid[], array[{IDS}]::uuid[], null, 30, false)"
             )
             assert "Index Scan using job_pkey" in extend
-            lanes = _explain(connection, "lanes(array['default'])")
-            assert "job_pending" in lanes
+            priorities = _explain(connection, "priorities(array['default'])")
+            assert "job_pending" in priorities
             expired = _explain(connection, "expired(null, 100, 1e9)")
             assert "Index Scan using job_running" in expired
             assert expired.count("lease_until") >= 2, "both ends are found in the index"
             reclaim = _explain(connection, "reclaim(null, 30, gen_random_uuid())")
             assert "Index Scan using job_running" in reclaim
-            for plan in (claim, complete, continued, extend, lanes, expired, reclaim):
+            for plan in (claim, complete, continued, extend, priorities, expired, reclaim):
                 assert "Seq Scan on job" not in plan
                 assert "Bitmap" not in plan
 

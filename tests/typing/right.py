@@ -12,20 +12,19 @@ from headway import (
     After,
     At,
     Backoff,
-    BlockingSequence,
     Continuation,
+    ContinuationRequest,
+    ContinuationType,
     Dedup,
     Headway,
     Job,
-    JobRecord,
     JobType,
-    Page,
     Request,
     Sequence,
-    Step,
-    StepType,
+    SyncSequence,
     declare,
 )
+from headway.records import JobRecord, Page
 
 app = Headway("memory://")
 
@@ -71,17 +70,22 @@ async def total(job: Job[*tuple[float, ...]]) -> float:
     return sum(job.blockers)
 
 
-@app.step
+@app.job(entry=False)
 async def confirm(job: Job, order_id: int) -> str:
     return str(order_id)
 
 
-@app.step(queue="later")
+@app.job(entry=True)
+async def begin(order_id: int) -> str:
+    return str(order_id)
+
+
+@app.job(entry=False, queue="later")
 def archive(order_id: int) -> int:
     return order_id
 
 
-@app.step
+@app.job(entry=False)
 async def deliver(job: Job[str], order_id: int) -> str:
     return job.blockers[0]
 
@@ -120,8 +124,8 @@ async def blocked_next(job: Job) -> Continuation[str]:
 
 @app.job
 async def blocked_later(job: Job) -> Continuation[str]:
-    step = deliver.request(1)
-    return job.continue_with(step, blockers=(charge.request(1),), schedule=After(hours=1))
+    request = deliver.request(1)
+    return job.continue_with(request.using(blockers=(charge.request(1),)), schedule=After(hours=1))
 
 
 @app.job
@@ -153,14 +157,21 @@ async def do_count(job: Job) -> int:
 async def do_forget(job: Job, order_id: int) -> None: ...
 
 
-def takes(job_type: JobType[[int, int], str], step_type: StepType[[int], int]) -> None: ...
+def takes(begins: JobType[[int, int], str], continues: ContinuationType[[int], int]) -> None: ...
 
 
 async def types() -> None:
     assert_type(charge.request(1, 2), Request[str])
     assert_type(ship.request(1), Request[str, str])
     assert_type(pack.request(1), Request[bytes, str, float])
-    assert_type(confirm.request(1), Step[str])
+    assert_type(confirm.request(1), ContinuationRequest[str])
+    assert_type(confirm.request(1).using(queue="slow"), ContinuationRequest[str])
+    assert_type(deliver.request(1), ContinuationRequest[str, str])
+    assert_type(deliver.request(1).using(blockers=(charge.request(1),)), ContinuationRequest[str])
+    assert_type(ship.request(1).using(blockers=(charge.request(1),), priority=1), Request[str])
+    assert_type(total.request().using(blockers=[]), Request[float])
+    assert_type(count.request(), Request[int])
+    assert_type(forget.request(1), Request[None])
     assert_type(refund.request(Order(1, 2)), Request[str])
     assert_type(tick.request(), Request[None])
     assert_type(place.request(1), Request[str])
@@ -171,11 +182,16 @@ async def types() -> None:
     takes(charge, archive)
 
 
-async def calls() -> None:
+async def calls(job: Job, blocked: Job[str]) -> None:
+    assert_type(await ship(blocked, 1), Continuation[str] | str)
+    assert_type(await place(job, 1), Continuation[str])
+    assert_type(await maybe(job, order_id=1), Continuation[str] | None)
+    assert_type(await confirm(job, 1), Continuation[str] | str)
     assert_type(await charge(1, 2), str)
     assert_type(await weigh(Order(1, 2), exact=True), float)
     assert_type(tidy(), None)
     assert_type(archive(1), int)
+    assert_type(await begin(1), str)
     assert_type(await do_refund(Order(1, 2)), str)
 
 
@@ -206,19 +222,20 @@ async def starting(connection: object) -> None:
 
 async def blocking() -> None:
     charging = await app.start(charge.request(1))
-    await app.start(ship.request(1), blockers=(charge.request(1),))
-    await app.start(ship.request(1), blockers=(charging,), queue="slow")
+    await app.start(ship.request(1).using(blockers=(charge.request(1),)))
+    await app.start(ship.request(1).using(blockers=(charging,)), queue="slow")
     await app.start(ship.request(1).using(blockers=(charging,), queue="slow"))
-    shipping = await app.start(ship.request(1), blockers=(place.request(7),))
+    shipping = await app.start(ship.request(1).using(blockers=(place.request(7),)))
     assert_type(shipping, Sequence[str])
     packing = await app.start(
-        pack.request(1),
-        blockers=(ship.request(1).using(blockers=(charging,)), weigh.request(Order(1, 2))),
+        pack.request(1).using(
+            blockers=(ship.request(1).using(blockers=(charging,)), weigh.request(Order(1, 2)))
+        )
     )
     assert_type(await packing.result(), bytes)
-    await app.start(total.request(), blockers=[weigh.request(Order(n, n)) for n in range(3)])
-    await app.start(total.request(), blockers=[])
-    await app.start(ship.request(1), blockers=(app.sequence("id", charge),))
+    await app.start(total.request().using(blockers=[weigh.request(Order(n, n)) for n in range(3)]))
+    await app.start(total.request().using(blockers=[]))
+    await app.start(ship.request(1).using(blockers=(app.sequence("id", charge),)))
 
 
 async def many() -> None:
@@ -274,9 +291,9 @@ async def by_record(record: JobRecord) -> None:
 def without_loop() -> None:
     with app.sync as client:
         charging = client.start(charge.request(1), tx=None)
-        assert_type(charging, BlockingSequence[str])
+        assert_type(charging, SyncSequence[str])
         assert_type(charging.result(timeout=1), str)
-        client.start(ship.request(1), blockers=(charging,))
-        assert_type(client.start_many([charge.request(1)]), list[BlockingSequence[str]])
+        client.start(ship.request(1).using(blockers=(charging,)))
+        assert_type(client.start_many([charge.request(1)]), list[SyncSequence[str]])
         with client.complete_sequence(charging) as completion:
             completion.complete("receipt")

@@ -34,12 +34,12 @@ async def total(job: Job[*tuple[float, ...]]) -> float:
     return sum(job.blockers)
 
 
-@app.step
+@app.job(entry=False)
 async def confirm(job: Job, order_id: int) -> str:
     return str(order_id)
 
 
-@app.step
+@app.job(entry=False)
 async def deliver(job: Job[str]) -> str:
     return job.blockers[0]
 
@@ -95,17 +95,22 @@ async def blocking(charging: Sequence[str], weighing: Sequence[float]) -> None:
     await app.start(ship.request(1))  # error
     await app.start(pack.request())  # error
     await app.start(total.request())  # error
-    await app.start(charge.request(1), blockers=(charging,))  # error
-    await app.start(ship.request(1), blockers=(weighing,))  # error
-    await app.start(ship.request(1), blockers=(weigh.request(1.0),))  # error
-    await app.start(ship.request(1), blockers=(charging, charging))  # error
-    await app.start(ship.request(1), blockers=charging)  # error
-    await app.start(ship.request(1), blockers=(confirm.request(1),))  # error
-    await app.start(ship.request(1), blockers=(ship.request(2),))  # error
-    await app.start(pack.request(), blockers=(charging,))  # error
-    await app.start(pack.request(), blockers=(weighing, charging))  # error
-    await app.start(total.request(), blockers=[charging])  # error
+    await app.start(charge.request(1).using(blockers=(charging,)))  # error
+    await app.start(ship.request(1).using(blockers=(weighing,)))  # error
+    await app.start(ship.request(1).using(blockers=(weigh.request(1.0),)))  # error
+    await app.start(ship.request(1).using(blockers=(charging, charging)))  # error
+    await app.start(ship.request(1).using(blockers=charging))  # error
+    await app.start(ship.request(1).using(blockers=(confirm.request(1),)))  # error
+    await app.start(ship.request(1).using(blockers=(ship.request(2),)))  # error
+    await app.start(pack.request().using(blockers=(charging,)))  # error
+    await app.start(pack.request().using(blockers=(weighing, charging)))  # error
+    await app.start(total.request().using(blockers=[charging]))  # error
+    await app.start(ship.request(1), blockers=(charging,))  # error
+    await app.start(deliver.request().using(blockers=(charging,)))  # error
     ship.request(1).using(blockers=(weighing,))  # error
+    ship.request(1).using(blockers=())  # error
+    deliver.request().using(blockers=(weighing,))  # error
+    total.request().using(blockers=(weighing,))  # error
 
 
 @app.job
@@ -127,11 +132,15 @@ async def continues_blocked(job: Job) -> Continuation[str]:
 
 @app.job
 async def continues_wrongly_blocked(job: Job) -> Continuation[str]:
-    return job.continue_with(deliver.request(), blockers=(weigh.request(1.0),))  # error
+    return job.continue_with(deliver.request().using(blockers=(weigh.request(1.0),)))  # error
 
 
 @app.job(queue=5)  # error
 async def options() -> None: ...
+
+
+@app.job(entry=None)  # error
+async def unclear_entry() -> None: ...
 
 
 @app.job(colour="red")  # error

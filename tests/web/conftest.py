@@ -11,27 +11,17 @@ import pytest
 from axe_playwright_python import async_playwright as axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
-from headway.web import Token, serving
-from tests.browser import ARGUMENTS, Chromium
+from headway.web import Token, dashboard_server
+from tests.support.browser import ARGUMENTS, Chromium
 from tests.web.shop import Shop
 
 TOKEN = "a-token-that-only-tests-know"
 AXE = Path(axe.__file__).parent / "axe.min.js"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "mongodb"])
-async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
-    """On every store; tests that need one only say which, with `indirect`."""
-    match request.param:
-        case "memory":
-            url = "memory://"
-        case "sqlite":
-            url = f"sqlite:///{tmp_path / 'shop.db'}"
-        case "postgres":
-            url = request.getfixturevalue("postgres_url")
-        case _:
-            url = request.getfixturevalue("mongo_url")
-    shop = Shop(url)
+@pytest.fixture
+async def shop(store_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(store_url)
     async with shop.app:
         yield shop
         shop.go_on.set()
@@ -40,7 +30,7 @@ async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 @pytest.fixture
 async def site(shop: Shop) -> AsyncIterator[str]:
     """The address of the shop's dashboard, with writes allowed."""
-    async with serving(
+    async with dashboard_server(
         shop.app, auth=Token(TOKEN, actor="ada"), port=0, allow_writes=True
     ) as address:
         yield address

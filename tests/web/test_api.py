@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from headway import After, JobState
+from headway.admin.endpoints import ENDPOINTS
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
-from headway.ports.admin import Insight, Operating
-from headway.web import Open, serving
-from headway.web.api import OPERATIONS
+from headway.ports.admin import Actions, Questions
+from headway.web import Open, dashboard_server
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
 
@@ -36,7 +36,7 @@ async def post(client: httpx.AsyncClient, path: str, into: Any = object, **body:
 
 async def test_every_question(shop: Shop, client: httpx.AsyncClient) -> None:
     failed = await shop.fail(3)
-    blocked = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    blocked = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     await shop.app.start(shop.greet.request("ada"), schedule=After(minutes=5))
     overview = await get(client, "/overview", Overview, minutes=5)
     assert overview.states[ShownState.FAILED].value == 3
@@ -62,7 +62,7 @@ async def test_every_question(shop: Shop, client: httpx.AsyncClient) -> None:
     assert (group["error"], group["count"]["value"]) == ("TimeoutError", 3)
     assert len(await get(client, "/workers")) >= 0
     assert await get(client, "/audit") == {"records": [], "cursor": None}
-    assert (await get(client, "/check"))["misfits"] == []
+    assert (await get(client, "/check"))["incompatible"] == []
 
 
 async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
@@ -76,7 +76,7 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     )
     job = await shop.app.get(started["id"])
     assert (job.state, job.priority) == (JobState.PENDING, 3)
-    batch = await post(client, "/jobs/act", Batch, action="run", ids=[job.id])
+    batch = await post(client, "/jobs/act", Batch, action="trigger", ids=[job.id])
     assert batch.changed == 1
     assert await post(client, "/queues/pause", queue="mail") == {"queue": "mail", "paused": True}
     await post(client, "/queues/resume", queue="mail")
@@ -84,12 +84,12 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert batch.changed == 1
     batch = await post(client, "/jobs/act", Batch, action="delete", ids=[job.id])
     assert batch.changed == 1
-    records = (await shop.app.insights.audit()).records
+    records = (await shop.app.questions.audit()).records
     assert {record.actor for record in records} == {"ada"}
     assert len(records) == 8
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, shop: Shop) -> None:
     nowhere = "01890a5d-ac96-774b-bcce-b302099a8057"
     for method, path, status, code in (
@@ -121,14 +121,14 @@ async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, sh
 async def test_the_api_has_everything_that_the_contract_has() -> None:
     promised = {
         name
-        for contract in (Insight, Operating)
+        for contract in (Questions, Actions)
         for name in vars(contract)
         if not name.startswith("_")
     }
-    assert {operation.name for operation in OPERATIONS} == promised
+    assert {endpoint.name for endpoint in ENDPOINTS} == promised
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_payloads_are_redacted(client: httpx.AsyncClient, shop: Shop) -> None:
     sequence = await shop.app.start(shop.greet.request("ada", password="hunter2"))
     for path in ("/api/v1/jobs", f"/api/v1/jobs/{sequence.id}", f"/jobs/{sequence.id}"):
@@ -137,13 +137,13 @@ async def test_payloads_are_redacted(client: httpx.AsyncClient, shop: Shop) -> N
         assert "[redacted]" in answer.text
         assert "hunter2" not in answer.text
     async with (
-        serving(shop.app, auth=Open(), port=0, redact=["Na-me"]) as address,
+        dashboard_server(shop.app, auth=Open(), port=0, redact=["Na-me"]) as address,
         httpx.AsyncClient(base_url=address) as other,
     ):
         assert '"ada"' not in (await other.get(f"/api/v1/jobs/{sequence.id}")).text
 
 
-@pytest.mark.parametrize("shop", ["memory"], indirect=True)
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 async def test_the_description_is_valid(client: httpx.AsyncClient, shop: Shop) -> None:
     document = await get(client, "/openapi.json")
     assert document["openapi"] == "3.1.0"
@@ -152,7 +152,7 @@ async def test_the_description_is_valid(client: httpx.AsyncClient, shop: Shop) -
         for path, methods in document["paths"].items()
         for method in methods
     }
-    assert described == {(operation.method, operation.path) for operation in OPERATIONS}
+    assert described == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
     text = msgspec.json.encode(document).decode()
     for name in ("JobDetail", "Overview", "Batch", "SequenceGraph"):
         assert f"#/components/schemas/{name}" in text
@@ -168,7 +168,7 @@ async def test_metrics_of_the_store(shop: Shop, client: httpx.AsyncClient) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 async def test_fuzzing_finds_no_way_to_break_it(shop: Shop, site: str, tmp_path: Path) -> None:
     """In a process of its own: as a plugin it would take part in every other test."""
     await shop.fail(2)

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from headway.web import Open, connections, serving
-from headway.web.access import Gate
+from headway.web import Open, dashboard_server
+from headway.web.security import connections
+from headway.web.security.access import AccessMiddleware
 from tests.web.shop import Shop
 
-pytestmark = pytest.mark.parametrize("shop", ["memory"], indirect=True)
+pytestmark = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 HEAD = b"GET /api/v1/queues HTTP/1.1\r\nHost: localhost\r\n"
 BODY = (
@@ -27,7 +28,7 @@ BODY = (
 
 @pytest.fixture
 async def place(shop: Shop) -> AsyncIterator[tuple[str, int]]:
-    async with serving(shop.app, auth=Open(), port=0, allow_writes=True) as address:
+    async with dashboard_server(shop.app, auth=Open(), port=0, allow_writes=True) as address:
         parts = urlsplit(address)
         assert parts.hostname is not None
         assert parts.port is not None
@@ -154,15 +155,15 @@ async def test_who_hangs_up_in_the_middle_of_a_body_leaves_no_line_in_the_log(
     place: tuple[str, int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = asyncio.Event()
-    answer = Gate.__call__
+    answer = AccessMiddleware.__call__
 
-    async def heard(self: Gate, scope: Scope, receive: Receive, send: Send) -> None:
+    async def heard(self: AccessMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await answer(self, scope, receive, send)
         finally:
             ended.set()
 
-    monkeypatch.setattr(Gate, "__call__", heard)
+    monkeypatch.setattr(AccessMiddleware, "__call__", heard)
     _, writer = await asyncio.open_connection(*place)
     writer.write(BODY + b"\r\n{")
     await writer.drain()

@@ -15,7 +15,7 @@ from tests.web.shop import Shop
 
 pytestmark = pytest.mark.slow
 
-on_sqlite = pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 
 
 @on_sqlite
@@ -68,7 +68,7 @@ async def test_retrying_a_dead_letter(shop: Shop, visitor: Visitor) -> None:
     await page.locator("summary", has_text="Traceback").click()
     await expect(page.get_by_label("Traceback")).to_contain_text("raise TimeoutError")
     await page.get_by_role("button", name="Retry").click()
-    await expect(page.get_by_role("status")).to_have_text("1 job to be tried again.")
+    await expect(page.get_by_role("status")).to_have_text("1 job retried.")
     await expect(page.locator("h1 .state")).to_have_text("pending")
     shop.broken = False
     await shop.app.worker().run(drain=True)
@@ -92,12 +92,12 @@ async def test_acting_on_what_is_selected_and_on_all(shop: Shop, visitor: Visito
     await page.get_by_label("Select job").nth(1).check()
     await expect(page.locator("#selected")).to_have_text("2 selected:")
     await retry.click()
-    await expect(page.get_by_role("status")).to_have_text("2 jobs to be tried again.")
+    await expect(page.get_by_role("status")).to_have_text("2 jobs retried.")
     await visitor.go("/failures")
     await page.get_by_text("Retry these 58").click()
     await expect(page.locator("#how-many")).to_have_text("58 jobs")
     await page.get_by_role("button", name="Retry them").click()
-    await expect(page.get_by_role("status")).to_have_text("58 jobs to be tried again.")
+    await expect(page.get_by_role("status")).to_have_text("58 jobs retried.")
     listed = await shop.app.list(state=JobState.PENDING, limit=100)
     assert len(listed.jobs) == 60
 
@@ -158,7 +158,7 @@ async def test_pausing_a_queue(shop: Shop, visitor: Visitor) -> None:
 @on_sqlite
 async def test_a_sequence_is_drawn(shop: Shop, visitor: Visitor) -> None:
     shop.broken = False
-    sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     page = visitor.page
     await visitor.go(f"/sequences/{sequence.id}")
     nodes = page.locator(".node")
@@ -198,11 +198,11 @@ async def test_every_page_is_accessible(shop: Shop, visitor: Visitor) -> None:
     """In both colours, on a wide screen and on a phone."""
     (failed, *_) = await shop.fail(2)
     shop.broken = False
-    sequence = await shop.app.start(shop.ship.request(7), blockers=(shop.charge.request(7),))
+    sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     await shop.app.start(shop.greet.request("ada"), schedule=After(minutes=5))
     worker = shop.app.worker()
     await worker.start()
-    await shop.app.operator("ada").pause("mail")
+    await shop.app.actions("ada").pause("mail")
     page = visitor.page
     paths = [
         "/", "/jobs", f"/jobs/{failed}", f"/sequences/{sequence.id}", "/jobs?q=state:failed",

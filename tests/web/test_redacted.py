@@ -14,7 +14,7 @@ import pytest
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.redaction import Redaction
+from headway.web.security.redaction import Redaction
 from tests.web.shop import Shop
 
 SECRET = "QxZ7Jwk2Vb"
@@ -96,7 +96,7 @@ async def test_acting_on_a_guess_is_refused(shop: Shop, client: httpx.AsyncClien
             body = {"action": "cancel", "q": guess(each)}
             answer = await client.post("/api/v1/jobs/act-on-all", json=body)
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "redacted")
-    assert (await shop.app.insights.count(parse_filter("state:pending"))).value == 1
+    assert (await shop.app.questions.count(parse_filter("state:pending"))).value == 1
 
 
 async def test_what_is_shown_is_found(shop: Shop, client: httpx.AsyncClient) -> None:
@@ -110,14 +110,14 @@ async def test_filters_of_others_are_shown_without_it(
     shop: Shop, client: httpx.AsyncClient
 ) -> None:
     await pay(shop, 3)
-    operator = shop.app.operator("grace")
+    operator = shop.app.actions("grace")
     long = " ".join(f"args.note:{n:040}" for n in range(30))
     for text in (
         f"type:pay args.card.password:{SECRET}",
         GUESSES[1](SECRET),
         f"args.note:{quoted('nothing of note')} args.card.password:{SECRET} {long}",
     ):
-        batch = await operator.act_on_all(JobAction.RUN_NOW, parse_filter(text))
+        batch = await operator.act_on_all(JobAction.TRIGGER, parse_filter(text))
         if "note" not in text:
             assert batch.changed == 3
         for path in ("/api/v1/audit", "/audit"):
@@ -139,7 +139,7 @@ class CheckedLogin(Login):
                 raise ValueError(f"{value} is not known")
 
 
-async def test_misfits_quote_nothing_that_is_redacted(
+async def test_problems_of_jobs_quote_nothing_that_is_redacted(
     shop: Shop, client: httpx.AsyncClient
 ) -> None:
     @shop.app.job
@@ -155,7 +155,7 @@ async def test_misfits_quote_nothing_that_is_redacted(
     unfit.input = '{"order_id":"seven"}'
     await shop.app.start(unfit)
     answer = await client.get("/api/v1/check")
-    plain, carol, secret = (misfit["problem"] for misfit in answer.json()["misfits"])
+    plain, carol, secret = (each["problem"] for each in answer.json()["incompatible"])
     assert "may quote a redacted field" in secret
     assert "may quote a redacted field" in carol
     assert "order_id" in plain

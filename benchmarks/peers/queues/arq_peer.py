@@ -36,7 +36,7 @@ class ArqPeer(Peer):
     step = 200
 
     def _redis(self) -> RedisSettings:
-        return RedisSettings(host="127.0.0.1", port=self.place.valkey)
+        return RedisSettings(host="127.0.0.1", port=self.location.valkey)
 
     def set_up(self) -> None:
         self.ask_valkey("flushall")

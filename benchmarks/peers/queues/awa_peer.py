@@ -45,11 +45,13 @@ class AwaPeer(Peer):
     metrics = "ABCDEGH"
 
     def _client(self) -> Any:
-        return awa.AsyncClient(self.place.postgres_url, max_connections=self.chosen["connections"])
+        return awa.AsyncClient(
+            self.location.postgres_url, max_connections=self.chosen["connections"]
+        )
 
     async def set_up(self) -> None:
         # Its migrations take seconds: they are run once, and every database is a copy.
-        with self._postgres(f"{self.place.postgres}/postgres") as connection:
+        with self._postgres(f"{self.location.postgres}/postgres") as connection:
             sql = "select 1 from pg_database where datname = %s"
             if not connection.execute(sql, (TEMPLATE,)).fetchone():
                 await self._make_template(connection)
@@ -60,7 +62,7 @@ class AwaPeer(Peer):
         making = f"{TEMPLATE}_making"
         connection.execute(f"drop database if exists {making} with (force)")
         connection.execute(f"create database {making}")
-        client = awa.AsyncClient(f"{self.place.postgres}/{making}", max_connections=2)
+        client = awa.AsyncClient(f"{self.location.postgres}/{making}", max_connections=2)
         await client.migrate()
         await client.install_queue_storage(schema="awa")
         await client.close()
@@ -104,7 +106,7 @@ class AwaPeer(Peer):
             " + coalesce((select sum(pruned_completed_count) from awa.queue_terminal_rollups), 0)"
             " + (select count(*) from awa.done_entries)"
         )
-        return self.place.loaded - done  # its tables do not say how many there were
+        return self.location.loaded - done  # its tables do not say how many there were
 
 
 PEERS = (AwaPeer,)

@@ -12,16 +12,16 @@ from celery import Celery
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
-place = Place.from_environment()
-keeps_results = place.use == "result"
+location = Location.from_environment()
+keeps_results = location.use == "result"
 app = Celery(
-    "bench", broker=place.valkey_url(), backend=place.valkey_url(1) if keeps_results else None
+    "bench", broker=location.valkey_url(), backend=location.valkey_url(1) if keeps_results else None
 )
 app.conf.update(
     task_ignore_result=not keeps_results,
-    worker_prefetch_multiplier=100 if place.use == "drain" else 4,
+    worker_prefetch_multiplier=100 if location.use == "drain" else 4,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
     worker_enable_remote_control=False,

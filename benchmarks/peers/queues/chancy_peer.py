@@ -32,7 +32,7 @@ class ChancyPeer(Peer):
     )
 
     def _app(self) -> Any:
-        return Chancy(self.place.postgres_url, max_connection_pool_size=10)
+        return Chancy(self.location.postgres_url, max_connection_pool_size=10)
 
     async def set_up(self) -> None:
         self.new_database()

@@ -31,7 +31,7 @@ class DbosPeer(Peer):
     def _configuration(self) -> Any:
         return {
             "name": "bench",
-            "system_database_url": self.place.postgres_url,
+            "system_database_url": self.location.postgres_url,
             "run_admin_server": False,
             "log_level": "ERROR",
             "sys_db_pool_size": self.chosen["connections"],
@@ -55,9 +55,9 @@ class DbosPeer(Peer):
         DBOS.destroy()
 
     def open(self) -> None:
-        self._client = DBOSClient(system_database_url=self.place.postgres_url)
+        self._client = DBOSClient(system_database_url=self.location.postgres_url)
         self._engine = sqlalchemy.create_engine(
-            self.place.postgres_url.replace("postgresql:", "postgresql+psycopg:")
+            self.location.postgres_url.replace("postgresql:", "postgresql+psycopg:")
         )
 
     def close(self) -> None:

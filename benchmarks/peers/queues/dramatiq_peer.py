@@ -15,13 +15,13 @@ from dramatiq.results.backends import RedisBackend
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
-place = Place.from_environment()
-keeps_results = place.use == "result"
-broker = RedisBroker(url=place.valkey_url())
+location = Location.from_environment()
+keeps_results = location.use == "result"
+broker = RedisBroker(url=location.valkey_url())
 if keeps_results:
-    broker.add_middleware(Results(backend=RedisBackend(url=place.valkey_url())))
+    broker.add_middleware(Results(backend=RedisBackend(url=location.valkey_url())))
 broker.middleware = [each for each in broker.middleware if type(each).__name__ != "Prometheus"]
 dramatiq.set_broker(broker)
 

@@ -23,7 +23,7 @@ class HeadwayPeer(Peer):
 
     def _make(self) -> Headway:
         app = Headway(self.url, migrate=True)
-        answers = self.place.use == "result"
+        answers = self.location.use == "result"
 
         @app.job
         async def noop(n: int, text: str) -> int | None:
@@ -61,7 +61,7 @@ class HeadwayOnPostgres(HeadwayPeer):
 
     @property
     def url(self) -> str:
-        return self.place.postgres_url
+        return self.location.postgres_url
 
     async def set_up(self) -> None:
         self.new_database()
@@ -81,14 +81,14 @@ class HeadwayOnSqlite(HeadwayPeer):
 
     @property
     def url(self) -> str:
-        return f"sqlite:///{self.place.file}"
+        return f"sqlite:///{self.location.file}"
 
     async def set_up(self) -> None:
         self.new_file()
         await self._make().store.migrate()
 
     def remaining(self) -> int:
-        return left_on_sqlite(self.place.file)
+        return left_on_sqlite(self.location.file)
 
 
 PEERS = (HeadwayOnPostgres, HeadwayOnSqlite)

@@ -12,24 +12,24 @@ from huey import RedisHuey, SqliteHuey
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
 
-def _make(place: Place) -> Any:
-    keeps_results = place.use == "result"
-    if place.peer == "huey-sqlite":
-        return SqliteHuey("q", filename=place.file, results=keeps_results, fsync=False)
-    return RedisHuey("q", port=place.valkey, results=keeps_results)
+def _make(location: Location) -> Any:
+    keeps_results = location.use == "result"
+    if location.peer == "huey-sqlite":
+        return SqliteHuey("q", filename=location.file, results=keeps_results, fsync=False)
+    return RedisHuey("q", port=location.valkey, results=keeps_results)
 
 
-place = Place.from_environment()
-huey = _make(place)
+location = Location.from_environment()
+huey = _make(location)
 
 
 @huey.task()
 def noop(n: int, text: str) -> int | None:
     probe.hit(n)
-    return n if place.use == "result" else None
+    return n if location.use == "result" else None
 
 
 class HueyPeer(Peer):
@@ -91,7 +91,7 @@ class HueyOnSqlite(HueyPeer):
     def set_up(self) -> None:
         huey.storage.close()
         self.new_file()
-        SqliteHuey("q", filename=self.place.file, fsync=False)
+        SqliteHuey("q", filename=self.location.file, fsync=False)
 
 
 PEERS = (HueyOnValkey, HueyOnSqlite)

@@ -33,7 +33,7 @@ class PgQueuerPeer(Peer):
     )
 
     async def _driver(self) -> Any:
-        return AsyncpgDriver(await asyncpg.connect(self.place.postgres_url))
+        return AsyncpgDriver(await asyncpg.connect(self.location.postgres_url))
 
     async def set_up(self) -> None:
         self.new_database()

@@ -9,11 +9,11 @@ import procrastinate
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings, payload
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
 app = procrastinate.App(
     connector=procrastinate.PsycopgConnector(
-        conninfo=Place.from_environment().postgres_url, min_size=2, max_size=10
+        conninfo=Location.from_environment().postgres_url, min_size=2, max_size=10
     )
 )
 

@@ -49,14 +49,14 @@ class RawOnPostgres(RawPeer):
 
     async def set_up(self) -> None:
         self.new_database()
-        await Headway(self.place.postgres_url).store.migrate()
+        await Headway(self.location.postgres_url).store.migrate()
 
     def open(self) -> None:
-        self._raw = RawPostgres(self.place.postgres_url, "noop")
+        self._raw = RawPostgres(self.location.postgres_url, "noop")
 
     def run_worker(self) -> None:
         while True:
-            drain_postgres(self.place.postgres_url, "noop", BATCH, probe.add)
+            drain_postgres(self.location.postgres_url, "noop", BATCH, probe.add)
             time.sleep(0.05)
 
     def remaining(self) -> int:
@@ -73,18 +73,18 @@ class RawOnSqlite(RawPeer):
 
     async def set_up(self) -> None:
         self.new_file()
-        await Headway(f"sqlite:///{self.place.file}").store.migrate()
+        await Headway(f"sqlite:///{self.location.file}").store.migrate()
 
     def open(self) -> None:
-        self._raw = RawSqlite(self.place.file, "noop")
+        self._raw = RawSqlite(self.location.file, "noop")
 
     def run_worker(self) -> None:
         while True:
-            drain_sqlite(self.place.file, "noop", BATCH, probe.add)
+            drain_sqlite(self.location.file, "noop", BATCH, probe.add)
             time.sleep(0.05)
 
     def remaining(self) -> int:
-        return left_on_sqlite(self.place.file)
+        return left_on_sqlite(self.location.file)
 
 
 def left_on_sqlite(path: str) -> int:

@@ -40,7 +40,7 @@ class RqPeer(Peer):
         self.ask_valkey("flushall")
 
     def open(self) -> None:
-        self._queue = Queue("q", connection=Redis(port=self.place.valkey))
+        self._queue = Queue("q", connection=Redis(port=self.location.valkey))
 
     def start_one(self, n: int) -> Any:
         return self._queue.enqueue(FUNCTION, n, TEXT, result_ttl=KEEP)
@@ -52,7 +52,7 @@ class RqPeer(Peer):
 
     def run_worker(self) -> None:
         logging.getLogger("rq.worker").setLevel(logging.ERROR)
-        connection = Redis(port=self.place.valkey)
+        connection = Redis(port=self.location.valkey)
         worker = SimpleWorker(
             [Queue("q", connection=connection)], connection=connection, log_job_description=False
         )

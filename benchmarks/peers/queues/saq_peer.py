@@ -69,7 +69,7 @@ class SaqOnValkey(SaqPeer):
     )
 
     def _make_queue(self) -> Any:
-        return Queue.from_url(self.place.valkey_url())
+        return Queue.from_url(self.location.valkey_url())
 
     def set_up(self) -> None:
         self.ask_valkey("flushall")
@@ -94,7 +94,7 @@ class SaqOnPostgres(SaqPeer):
 
     def _make_queue(self) -> Any:
         return Queue.from_url(
-            self.place.postgres_url, min_size=4, max_size=self.chosen["connections"]
+            self.location.postgres_url, min_size=4, max_size=self.chosen["connections"]
         )
 
     async def set_up(self) -> None:

@@ -12,21 +12,21 @@ from taskiq_redis import ListQueueBroker, RedisAsyncResultBackend, RedisStreamBr
 
 from benchmarks.peers import probe
 from benchmarks.peers.contract import TEXT, Peer, Settings
-from benchmarks.peers.place import Place
+from benchmarks.peers.location import Location
 
 
-def _make_broker(place: Place) -> Any:
-    url = place.valkey_url()
-    if place.peer == "taskiq-list":
+def _make_broker(location: Location) -> Any:
+    url = location.valkey_url()
+    if location.peer == "taskiq-list":
         broker: Any = ListQueueBroker(url)
     else:
         broker = RedisStreamBroker(url, xread_count=100, xread_block=1000)
-    if place.use == "result":
+    if location.use == "result":
         broker = broker.with_result_backend(RedisAsyncResultBackend(url, result_ex_time=600))
     return broker
 
 
-broker = _make_broker(Place.from_environment())
+broker = _make_broker(Location.from_environment())
 
 
 @broker.task("noop")

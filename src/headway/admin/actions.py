@@ -1,5 +1,5 @@
-"""The levers of operators: each effect and its audit row are one transaction, and workers are woken
-after the commit, as the client does it."""
+"""Actions of operators: each effect and its audit row are one transaction; workers are woken after
+the commit, as the client does it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
-from headway.domain.dedup import Dedup
 from headway.domain.events import JobsDeleted
 from headway.domain.filters import render_filter
-from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.lease import Verdict
+from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
-from headway.domain.names import check_id, check_name
 from headway.domain.queries import MAX_PAGE, JobFilter
-from headway.domain.request import Request
+from headway.domain.request import Dedup, Request
 from headway.domain.schedule import After, At
-from headway.domain.times import check_seconds
-from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction
+from headway.domain.validation import check_id, check_name, check_seconds
+from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction, QueueChange, StartedJob
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.jobs.ids import new_id
 from headway.jobs.job_type import JobType
@@ -38,17 +35,17 @@ BATCH = 500
 """Jobs changed in one transaction by `act_on_all`."""
 MAX_ACTOR = 200
 MAX_TARGET = 1_000
-"""Characters of what an audit row keeps of its target."""
+"""Characters that an audit row keeps of its target."""
 
 _AFTER: dict[JobAction, str] = {
     JobAction.RETRY: "pending",
     JobAction.CANCEL: "cancelled",
-    JobAction.RUN_NOW: "due",
+    JobAction.TRIGGER: "due",
     JobAction.DELETE: "deleted",
 }
 
 
-class Operator:
+class StoreActions:
     """Acts in the name of `actor`. Safe to use from any number of tasks."""
 
     def __init__(
@@ -57,14 +54,14 @@ class Operator:
         registry: Registry,
         clock: Clock,
         observers: Observers,
-        teller: Teller,
+        publisher: Publisher,
         actor: str,
     ) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
         self._observers = observers
-        self._teller = teller
+        self._publisher = publisher
         self._actor = _check_actor(actor)
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
@@ -73,10 +70,16 @@ class Operator:
         asked = list(dict.fromkeys(check_id(id) for id in ids))
         if not asked:
             return Batch(changed=0, passed_over=0)
-        changed, consequences = await self._store.run(
-            _act, self._store, action, asked, self._note(action), self._clock.now()
+        changed, effects = await self._store.run(
+            _act,
+            self._store,
+            action,
+            asked,
+            self._note(action),
+            self._clock.now(),
+            themselves=False,
         )
-        await self._teller.tell(consequences)
+        await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(asked) - changed)
 
     async def act_on_all(
@@ -93,23 +96,25 @@ class Operator:
         if page.jobs:
             note = self._note(action, BY_FILTER + (render_filter(which) or "all jobs"))
             ids = [job.id for job in page.jobs]
-            changed, consequences = await self._store.run(_act, self._store, action, ids, note, now)
-            await self._teller.tell(consequences)
+            # Not what followed them meanwhile: that need not match the filter.
+            changed, effects = await self._store.run(
+                _act, self._store, action, ids, note, now, themselves=True
+            )
+            await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
 
-    async def pause(self, queue: str) -> None:
-        await self._pause(queue, True)
+    async def pause(self, queue: str) -> QueueChange:
+        return await self._pause(queue, True)
 
-    async def resume(self, queue: str) -> None:
-        await self._pause(queue, False)
+    async def resume(self, queue: str) -> QueueChange:
+        return await self._pause(queue, False)
 
-    async def _pause(self, queue: str, paused: bool) -> None:
+    async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
-        consequences = await self._store.run(
-            _pause, self._store, name, paused, note, self._clock.now()
-        )
-        await self._teller.tell(consequences)
+        effects = await self._store.run(_pause, self._store, name, paused, note, self._clock.now())
+        await self._publisher.publish(effects)
+        return QueueChange(name, paused)
 
     async def start(
         self,
@@ -121,7 +126,7 @@ class Operator:
         delay: float | None = None,
         at: str | None = None,
         key: str | None = None,
-    ) -> str:
+    ) -> StartedJob:
         request = self._request(type, input)
         if queue is not None:
             request = request.using(queue=queue)
@@ -148,13 +153,13 @@ class Operator:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._observers.active)
-        await self._teller.tell(consequences)
-        return stored[plan.heads[0]].id
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._observers.active)
+        await self._publisher.publish(effects)
+        return StartedJob(stored[plan.heads[0]].id)
 
     def _request(self, name: str, input: str) -> Request[object]:
-        """What to start, its arguments checked by the job type's own codec."""
+        """The request, its arguments checked by the codec of the job type."""
         type_ = self._registry.type(name)
         if not isinstance(type_, JobType):
             raise InvalidOption(
@@ -191,64 +196,60 @@ def _act(
     ids: Sequence[str],
     note: AuditRecord,
     now: datetime | None,
-) -> Operation[tuple[int, Consequences]]:
-    eligible = ALLOWED[action]
-    asked = [job for job in (yield from store.get(ids)) if job and job.state in eligible]
-    # Locked before they are changed, so that the note tells what they were. Only the last jobs of
-    # sequences can be changed; those before them have completed.
+    *,
+    themselves: bool,
+) -> Operation[tuple[int, Effects]]:
+    """As the client does it, on the current jobs of the sequences that these jobs belong to; with
+    `themselves` only where that is one of these jobs."""
+    asked = [job for job in (yield from store.get(ids)) if job]
+    # Locked before they are changed, so that the audit row tells what they were.
     sequences = sorted({job.sequence_id for job in asked})
-    last = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
-    jobs = [last[job.id] for job in asked if job.id in last]
-    consequences = Consequences()
-    changed: list[str] = []
-    gone: list[str] = []
-    match action:
-        case JobAction.RETRY:
-            changed = _applied(jobs, (yield from store.retry([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.retry(last[id])
-        case JobAction.CANCEL:
-            changed = _applied(jobs, (yield from store.cancel([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.cancel(last[id])
-        case JobAction.RUN_NOW:
-            changed = _applied(jobs, (yield from store.trigger([job.id for job in jobs], now=now)))
-            for id in changed:
-                consequences.trigger(last[id])
-        case JobAction.DELETE:
-            gone = yield from store.remove([job.id for job in asked])
-            changed = sorted({job.id for job in asked}.intersection(gone))
-            consequences.events.append(JobsDeleted(len(gone)))
-    if noted := gone or changed:
-        states = [last[id].state if id in last else JobState.COMPLETED for id in noted]
-        yield from store.note(
+    current = {job.id: job for job in (yield from store.current(sequences, lock=True)) if job}
+    if action is JobAction.DELETE:
+        ended = [job.id for job in asked if job.state in ALLOWED[action]]
+        changed = yield from store.delete_ended(ended)
+        count = len(set(ended).intersection(changed))
+        effects = Effects()
+        effects.events.append(JobsDeleted(len(changed)))
+    else:
+        chosen = set(ids) if themselves else current.keys()
+        jobs = [
+            job for job in current.values() if job.id in chosen and job.state in ALLOWED[action]
+        ]
+        changed = [job.id for job in jobs]
+        count = len(changed)
+        effects = yield from changes.change(store, action, jobs, now)
+    if changed:
+        # Jobs of a sequence before its current one have completed.
+        states = [current[id].state if id in current else JobState.COMPLETED for id in changed]
+        yield from store.add_audit(
             msgspec.structs.replace(
                 note,
-                target=note.target or _target(noted),
-                count=len(noted),
+                target=note.target or _target(changed),
+                count=len(changed),
                 before=_summary(states),
                 after=_AFTER[action],
             ),
             now=now,
         )
-    return len(changed), consequences
+    return count, effects
 
 
 def _pause(
     store: Operations, queue: str, paused: bool, note: AuditRecord, now: datetime | None
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     known = {each.name: each.paused_at for each in (yield from store.managed_queues())}
     before = "working" if known.get(queue) is None else "paused"
     after = "paused" if paused else "working"
-    consequences = Consequences()
+    effects = Effects()
     if paused:
         yield from store.pause(queue, True, now=now)
     else:
-        consequences = yield from changes.resume(store, queue, now)
-    yield from store.note(
+        effects = yield from changes.resume(store, queue, now)
+    yield from store.add_audit(
         msgspec.structs.replace(note, count=1, before=before, after=after), now=now
     )
-    return consequences
+    return effects
 
 
 def _start(
@@ -256,7 +257,7 @@ def _start(
 ) -> Operation[list[Inserted]]:
     stored = yield from store.insert(jobs, now=now)
     head = stored[-1]
-    yield from store.note(
+    yield from store.add_audit(
         msgspec.structs.replace(
             note,
             target=f"{note.target} {head.id}",
@@ -269,14 +270,8 @@ def _start(
     return stored
 
 
-def _applied(jobs: Sequence[JobRecord], verdicts: Sequence[Verdict]) -> list[str]:
-    return [
-        job.id for job, verdict in zip(jobs, verdicts, strict=True) if verdict is Verdict.APPLIED
-    ]
-
-
 def _target(ids: Sequence[str]) -> str:
-    """As many of them as an audit row keeps."""
+    """The ids, as many as an audit row keeps."""
     named = ", ".join(ids)
     return f"{named[:MAX_TARGET]}…" if len(named) > MAX_TARGET else named
 
@@ -290,13 +285,13 @@ def _summary(states: Iterable[JobState]) -> str:
 
 
 def _narrowed(which: JobFilter, states: tuple[JobState, ...]) -> JobFilter | None:
-    """The filter without jobs that an action passes over anyway; None if that leaves none."""
+    """The filter, only for states that allow the action; None if it has none of them."""
     wanted = tuple(state for state in which.states or states if state in states)
     return msgspec.structs.replace(which, states=wanted) if wanted else None
 
 
 def _refuse_unknown(name: str, known: tuple[str, ...] | None, input: str) -> None:
-    """A misspelt argument would be ignored, as those of newer producers are; people mean it."""
+    """Decoding ignores unknown arguments, for newer producers; from a person they are typos."""
     if known is None:
         return
     for each in msgspec.json.decode(input, type=dict[str, Any]):

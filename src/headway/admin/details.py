@@ -1,16 +1,17 @@
-"""Jobs, sequences and failures as operators see them, each read in one go, and bounded."""
+"""Reads jobs, sequences and failures for operators, each in one operation, and bounded."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from headway.admin.explanation import explain, look_around, shown_state
+from headway.admin.explanation import explain, look_around
 from headway.admin.graph import draw
 from headway.domain.job import JobRecord
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.views import (
     BlockerView,
-    Counted,
+    Count,
     Explanation,
     FailureGroup,
     JobDetail,
@@ -42,7 +43,7 @@ def read_detail(store: Operations, id: str, now: datetime | None) -> Operation[J
     (progress,) = yield from store.progress([id])
     explanation = yield from explain(store, job, around)
     if progress is not None and job.started_at is not None and progress.at < job.started_at:
-        progress = None  # said by an earlier execution
+        progress = None  # of an earlier attempt
     return JobDetail(
         job=job,
         shown=shown_state(job, around.now),
@@ -118,7 +119,7 @@ def read_graph(
             break
     complete = len(family) <= at_most and cursor is None
     drawn = {each.id: each for each in family[:at_most]}
-    if not complete and job.id not in drawn:  # what was asked about is drawn, whatever is not
+    if not complete and job.id not in drawn:  # the job that was asked about is always drawn
         drawn[job.id] = job
     sequences = {each.sequence_id for each in drawn.values()}
     foreign = dict.fromkeys(
@@ -147,7 +148,7 @@ def read_failures(
                 type=sample.type,
                 error="" if failure is None else failure.type,
                 message="" if failure is None else failure.message,
-                count=Counted(group.count, group.exact),
+                count=Count(group.count, group.exact),
                 first_at=group.first_at,
                 last_at=group.last_at,
                 sample_id=group.sample_id,

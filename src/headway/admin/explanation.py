@@ -1,33 +1,32 @@
-"""Why a job is where it is, in one sentence; for a blocked one, also why its blockers are not done.
+"""Why a job is in its state, in one sentence; for a blocked job, also why its blockers wait.
 
-Looks at the job, at its queue, at the workers that live, and at the jobs it waits for.
+Reads the job, its queue, the living workers, and its blockers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
+from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import QueueRecord, WorkerRecord
-from headway.domain.views import Explanation, Reason, ShownState
+from headway.domain.text import moment, plural, shortened, span
+from headway.domain.views import Explanation, Reason
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
-from headway.worker.leases.heartbeat import BEAT_EVERY
 
-ALIVE_FOR = timedelta(seconds=4 * BEAT_EVERY)
-"""A worker that has not been heard of for longer is taken for dead."""
 MAX_DEPTH = 5
 MAX_BREADTH = 10
-"""Blockers that are looked at, and how far down."""
+"""Blockers that are explained, and how deep."""
 MAX_QUOTED = 300
 """Characters of an error that a sentence repeats."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a job's fate depends on besides itself."""
+    """The workers and queues that a job depends on."""
 
     now: datetime
     workers: list[WorkerRecord]
@@ -42,16 +41,6 @@ class Surroundings(msgspec.Struct, frozen=True):
             [worker for worker in workers if is_alive(worker, now)],
             {queue.name: queue.paused_at for queue in queues if queue.paused_at is not None},
         )
-
-
-def is_alive(worker: WorkerRecord, now: datetime) -> bool:
-    return worker.seen_at > now - ALIVE_FOR
-
-
-def shown_state(job: JobRecord, now: datetime) -> ShownState:
-    if job.state is JobState.PENDING and job.run_at > now:
-        return ShownState.SCHEDULED
-    return ShownState(job.state)
 
 
 @reading
@@ -84,7 +73,7 @@ def explain(
                 job, Reason.FAILED, f"dead-lettered {how}, the last time by {_error(job)}"
             )
         case JobState.CANCELLED:
-            return _because(job, Reason.CANCELLED, f"cancelled at {_moment(job.finished_at)}")
+            return _because(job, Reason.CANCELLED, f"cancelled at {moment(job.finished_at)}")
 
 
 def _explain_blocked(
@@ -124,7 +113,7 @@ def _explain_blocked(
 def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
     paused_at = around.paused.get(job.queue)
     if job.run_at > around.now:
-        left = spoken((job.run_at - around.now).total_seconds())
+        left = span((job.run_at - around.now).total_seconds())
         again = f", after it failed by {_error(job)}" if job.attempts else ""
         also = f"; its queue {job.queue} is paused" if paused_at is not None else ""
         return _because(job, Reason.SCHEDULED, f"scheduled in {left}{again}{also}")
@@ -132,7 +121,7 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
         return _because(
             job,
             Reason.PAUSED,
-            f"waiting: its queue {job.queue} is paused since {_moment(paused_at)}",
+            f"waiting: its queue {job.queue} is paused since {moment(paused_at)}",
         )
     able = [worker for worker in around.workers if job.type in worker.types]
     if not able:
@@ -161,7 +150,7 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
         return _because(
             job,
             Reason.BUSY,
-            f"waiting: all {slots} slots of the {_count(len(here), 'worker')} for it are busy",
+            f"waiting: all {slots} slots of the {plural(len(here), 'worker')} for it are busy",
         )
     return _because(job, Reason.DUE, "due, and about to be claimed")
 
@@ -169,7 +158,7 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
 def _explain_running(job: JobRecord, around: Surroundings) -> Explanation:
     if job.lease is None:
         return _because(job, Reason.RUNNING, "running")
-    until = _moment(job.lease.until)
+    until = moment(job.lease.until)
     if job.lease.until <= around.now:
         reaper = "waits for the reaper" if around.workers else "waits for a worker to reap it"
         return _because(
@@ -179,7 +168,7 @@ def _explain_running(job: JobRecord, around: Surroundings) -> Explanation:
         )
     since = ""
     if job.started_at is not None:
-        since = f" for {spoken((around.now - job.started_at).total_seconds())}"
+        since = f" for {span((around.now - job.started_at).total_seconds())}"
     return _because(
         job,
         Reason.RUNNING,
@@ -190,7 +179,7 @@ def _explain_running(job: JobRecord, around: Surroundings) -> Explanation:
 def _explain_completed(
     store: Operations, job: JobRecord, around: Surroundings, depth: int
 ) -> Operation[Explanation]:
-    sentence = f"completed at {_moment(job.finished_at)}"
+    sentence = f"completed at {moment(job.finished_at)}"
     (last,) = yield from store.current([job.sequence_id])
     if last is None or last.id == job.id or depth <= 0:
         return _because(job, Reason.COMPLETED, sentence)
@@ -203,36 +192,9 @@ def _explain_completed(
     )
 
 
-def spoken(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `4 m`, `1 h 30 m`, `2 d 3 h`."""
-    seconds = max(seconds, 0.0)
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 59.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} m"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} m" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
 def _because(job: JobRecord, reason: Reason, sentence: str) -> Explanation:
     return Explanation(job_id=job.id, reason=reason, sentence=sentence)
 
 
 def _error(job: JobRecord) -> str:
-    said = "an unknown error" if job.failure is None else str(job.failure)
-    said = " ".join(said.split())
-    return said if len(said) <= MAX_QUOTED else f"{said[:MAX_QUOTED]}…"
-
-
-def _moment(moment: datetime | None) -> str:
-    return "an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
+    return shortened("an unknown error" if job.failure is None else str(job.failure), MAX_QUOTED)

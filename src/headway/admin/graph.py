@@ -1,19 +1,19 @@
-"""The jobs under one root as a graph: what continued, what blocked, what started what."""
+"""The jobs under one root as a graph: continuations, blockers, started jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
 
-from headway.admin.explanation import shown_state
 from headway.domain.job import JobRecord
+from headway.domain.lifecycle import shown_state
 from headway.domain.views import GraphEdge, GraphNode, Link, SequenceGraph
 
 
 def draw(
     root_id: str, jobs: Iterable[JobRecord], now: datetime, *, complete: bool
 ) -> SequenceGraph:
-    """Edges lead only to jobs that are drawn; `complete` says whether these are all."""
+    """`complete` says whether these are all jobs. Edges connect only given jobs."""
     ordered = sorted(jobs, key=lambda job: (job.created_at, job.position, job.id))
     by_id = {job.id: job for job in ordered}
     steps: dict[str, dict[int, str]] = {}

@@ -1,10 +1,8 @@
-"""Answers what operators ask, from a store. Every question is bounded; see `ports/admin.py`."""
+"""Answers the questions of operators from a store. Every question is bounded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import ParamSpec, TypeVar
 
 from headway.admin.details import (
     read_detail,
@@ -13,7 +11,6 @@ from headway.admin.details import (
     read_sequences,
     read_why,
 )
-from headway.admin.explanation import is_alive
 from headway.admin.statistics import (
     BUCKETS,
     LATELY,
@@ -26,8 +23,8 @@ from headway.admin.statistics import (
     speeds,
     unsure,
 )
+from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import (
     MAX_COUNTED,
     MAX_GRAPH,
@@ -38,14 +35,15 @@ from headway.domain.queries import (
     Tally,
     WorkerRecord,
 )
+from headway.domain.validation import check_id
 from headway.domain.views import (
     AuditPage,
-    Checked,
-    Counted,
+    CheckPage,
+    Count,
     Explanation,
     FailureGroup,
+    IncompatibleJob,
     JobDetail,
-    Misfit,
     Overview,
     QueueSummary,
     SequenceGraph,
@@ -57,21 +55,17 @@ from headway.domain.views import (
 from headway.errors import InvalidOption
 from headway.jobs.registry import Registry
 from headway.ports.clock import Clock
-from headway.ports.statement import Operation
 from headway.ports.store import Store
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 STUCK = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
-"""States that jobs stay in until somebody does something."""
+"""States that jobs stay in until somebody acts."""
 SAMPLES = 1_000
 """Jobs that percentiles are taken of."""
 TREND = (timedelta(seconds=2), timedelta(minutes=5))
-"""How long ago a look must have been for the difference to say something."""
+"""Least and greatest age of the last count for a trend."""
 
 
-class Insights:
+class StoreQuestions:
     """Safe to use from any number of tasks."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
@@ -79,7 +73,7 @@ class Insights:
         self._registry = registry
         self._clock = clock
         self._seen: tuple[datetime, int] | None = None
-        """When pending jobs were last counted, and how many they were."""
+        """Time and result of the last count of pending jobs."""
 
     async def overview(self, *, minutes: int = 60) -> Overview:
         if not 1 <= minutes <= MAX_MINUTES:
@@ -88,11 +82,11 @@ class Insights:
             )
         seconds = minutes * 60 / BUCKETS
         now = await self._now()
-        tallies = await self._run(self._store.tally, now=self._clock.now())
-        ended = await self._run(self._store.throughput, BUCKETS, seconds, now=now)
-        lately = await self._run(self._store.throughput, *LATELY, now=now)
-        latest = await self._run(self._store.ended, SAMPLES)
-        workers = await self._run(self._store.workers)
+        tallies = await self._store.run(self._store.tally, now=self._clock.now())
+        ended = await self._store.run(self._store.throughput, BUCKETS, seconds, now=now)
+        lately = await self._store.run(self._store.throughput, *LATELY, now=now)
+        latest = await self._store.run(self._store.ended, SAMPLES)
+        workers = await self._store.run(self._store.workers)
         speed = sum(speeds(lately).values())
         states = by_state(tallies)
         done = [job for job in latest if job.state is JobState.COMPLETED and job.started_at]
@@ -115,7 +109,7 @@ class Insights:
         )
 
     def _time_to_drain(self, pending: int, speed: float, now: datetime) -> float | None:
-        """By how fast they become fewer since the last look; without one, by how fast jobs end."""
+        """From the trend since the last count; without one, from the speed of completion."""
         seen = self._seen
         nearest, farthest = TREND
         if seen is None or now - seen[0] >= nearest:
@@ -128,9 +122,9 @@ class Insights:
 
     async def queues(self) -> list[QueueSummary]:
         now = await self._now()
-        tallies = await self._run(self._store.tally, now=self._clock.now())
-        managed = await self._run(self._store.managed_queues)
-        lately = await self._run(self._store.throughput, *LATELY, now=now)
+        tallies = await self._store.run(self._store.tally, now=self._clock.now())
+        managed = await self._store.run(self._store.managed_queues)
+        lately = await self._store.run(self._store.throughput, *LATELY, now=now)
         workers = await self._living(now)
         paused = {queue.name: queue.paused_at for queue in managed}
         speed = speeds(lately)
@@ -155,7 +149,7 @@ class Insights:
 
     async def types(self) -> list[TypeSummary]:
         now = await self._now()
-        tallies = await self._run(self._store.tally, now=self._clock.now())
+        tallies = await self._store.run(self._store.tally, now=self._clock.now())
         workers = await self._living(now)
         implemented = {type_ for worker in workers for type_ in worker.types}
         by_name: dict[str, list[Tally]] = {
@@ -175,49 +169,53 @@ class Insights:
         ]
 
     async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-        return await self._run(
+        return await self._store.run(
             self._store.find, which, cursor=cursor, limit=limit, now=self._clock.now()
         )
 
-    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
+    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Count:
         if not 1 <= at_most <= MAX_COUNTED:
             raise InvalidOption(f"jobs are counted up to 1 to {MAX_COUNTED}, not {at_most}")
         estimate = 0
         if is_tallied(which):
-            tallies = await self._run(self._store.tally, now=self._clock.now())
+            tallies = await self._store.run(self._store.tally, now=self._clock.now())
             wanted = set(which.states or JobState)
             estimate = sum(tally.count for tally in tallies if fits(tally, which))
             exact = all(tally.exact for tally in tallies if tally.state in wanted)
-            # What comes and goes while it is counted need not be counted one by one.
+            # States that change while they are counted need no exact number.
             if exact or estimate > at_most or not wanted <= STUCK:
-                return Counted(estimate, exact)
-        found = await self._run(self._store.count, which, at_most, now=self._clock.now())
-        return found if found.exact else Counted(max(found.value, estimate), False)
+                return Count(estimate, exact)
+        found = await self._store.run(self._store.count, which, at_most, now=self._clock.now())
+        return found if found.exact else Count(max(found.value, estimate), False)
 
     async def job(self, id: str) -> JobDetail:
-        return await self._run(read_detail, self._store, check_id(id), self._clock.now())
+        return await self._store.run(read_detail, self._store, check_id(id), self._clock.now())
 
     async def why(self, id: str) -> Explanation:
-        return await self._run(read_why, self._store, check_id(id), self._clock.now())
+        return await self._store.run(read_why, self._store, check_id(id), self._clock.now())
 
     async def sequences(
         self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
     ) -> SequencePage:
-        return await self._run(read_sequences, self._store, which, cursor, limit, self._clock.now())
+        return await self._store.run(
+            read_sequences, self._store, which, cursor, limit, self._clock.now()
+        )
 
     async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
         if not 1 <= at_most <= MAX_GRAPH:
             raise InvalidOption(f"a graph has 1 to {MAX_GRAPH} jobs, not {at_most}")
-        return await self._run(read_graph, self._store, check_id(id), at_most, self._clock.now())
+        return await self._store.run(
+            read_graph, self._store, check_id(id), at_most, self._clock.now()
+        )
 
     async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidOption(f"failures come in 1 to {MAX_PAGE} groups, not {limit}")
-        return await self._run(read_failures, self._store, which, limit, self._clock.now())
+        return await self._store.run(read_failures, self._store, which, limit, self._clock.now())
 
     async def workers(self) -> list[WorkerSummary]:
         now = await self._now()
-        found = await self._run(self._store.workers)
+        found = await self._store.run(self._store.workers)
         return [
             WorkerSummary(
                 worker=worker,
@@ -228,15 +226,15 @@ class Insights:
         ]
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        return await self._run(self._store.notes, cursor=cursor, limit=limit)
+        return await self._store.run(self._store.audit_page, cursor=cursor, limit=limit)
 
-    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
+    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> CheckPage:
         waiting = JobFilter(states=(JobState.BLOCKED, JobState.PENDING, JobState.RUNNING))
         page = await self.jobs(waiting, cursor=cursor, limit=limit)
-        misfits = [misfit for job in page.jobs if (misfit := self._misfit(job)) is not None]
-        return Checked(len(page.jobs), misfits, page.cursor)
+        incompatible = [each for job in page.jobs if (each := self._incompatible(job)) is not None]
+        return CheckPage(len(page.jobs), incompatible, page.cursor)
 
-    def _misfit(self, job: JobRecord) -> Misfit | None:
+    def _incompatible(self, job: JobRecord) -> IncompatibleJob | None:
         known = self._registry.find(job.type)
         if known is None:
             problem = f"this code has no job type {job.type!r}"
@@ -247,15 +245,10 @@ class Insights:
                 problem = str(error) or type(error).__name__
             else:
                 return None
-        return Misfit(job_id=job.id, type=job.type, state=job.state, problem=problem)
+        return IncompatibleJob(job_id=job.id, type=job.type, state=job.state, problem=problem)
 
     async def _now(self) -> datetime:
-        return await self._run(self._store.time, now=self._clock.now())
+        return await self._store.run(self._store.time, now=self._clock.now())
 
     async def _living(self, now: datetime) -> list[WorkerRecord]:
-        return [each for each in await self._run(self._store.workers) if is_alive(each, now)]
-
-    async def _run(
-        self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        return await self._store.run(operation, *args, **kwargs)
+        return [each for each in await self._store.run(self._store.workers) if is_alive(each, now)]

@@ -1,4 +1,4 @@
-"""From what a store counted to what operators read: states, speeds, slices of time, percentiles."""
+"""Statistics from the counts of a store: states, speeds, time slices, percentiles."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from headway.domain.filters import matches_type
 from headway.domain.job import JobState
 from headway.domain.queries import EndedCount, JobFilter, Tally
-from headway.domain.views import Bucket, Counted, Percentiles, ShownState
+from headway.domain.views import Bucket, Count, Percentiles, ShownState
 
 BUCKETS = 60
 LATELY = (12, 5.0)
-"""The slices in which the present speed is measured: a minute in all."""
+"""Time slices for the current speed: a minute in all."""
 
 
 def is_tallied(which: JobFilter) -> bool:
-    """Whether a filter asks for nothing but what jobs are tallied by."""
+    """Whether a filter has only conditions that the tallies can answer."""
     return which == JobFilter(
         states=which.states, due=which.due, types=which.types, queues=which.queues
     )
@@ -34,13 +34,13 @@ def fits(tally: Tally, which: JobFilter) -> bool:
 
 def by_state(
     tallies: Iterable[Tally], unsure: frozenset[JobState] = frozenset()
-) -> dict[ShownState, Counted]:
-    """All states; those that are `unsure` are not exact even where nothing was found."""
-    states = {state: Counted(0, _stored(state) not in unsure) for state in ShownState}
+) -> dict[ShownState, Count]:
+    """Counts of all states; those in `unsure` are never exact."""
+    states = {state: Count(0, _stored(state) not in unsure) for state in ShownState}
     for tally in tallies:
         state = ShownState(tally.state) if tally.due else ShownState.SCHEDULED
         known = states[state]
-        states[state] = Counted(known.value + tally.count, known.exact and tally.exact)
+        states[state] = Count(known.value + tally.count, known.exact and tally.exact)
     return states
 
 
@@ -57,7 +57,7 @@ def _stored(state: ShownState) -> JobState:
 
 
 def oldest(tallies: Iterable[Tally], now: datetime) -> float | None:
-    """Seconds that the longest due pending job has waited."""
+    """Waiting time of the oldest due job, in seconds."""
     moments = [
         tally.oldest
         for tally in tallies

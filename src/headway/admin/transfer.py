@@ -12,16 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
-from headway.domain.transfer import Departure, PackedJob
 from headway.errors import ConfigurationError, InvalidOption
 from headway.jobs.ids import new_id
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
-from headway.ports.transfer import MovingStore
+from headway.ports.store import Store
+from headway.ports.transfer import BatchOutcome, MovedJob, Transfer
 
 LIVE = (JobState.PENDING, JobState.BLOCKED, JobState.FAILED)
 """What is moved; running jobs are awaited."""
@@ -58,8 +58,8 @@ class Mover:
 
     def __init__(
         self,
-        source: MovingStore,
-        target: MovingStore,
+        source: Transfer,
+        target: Transfer,
         *,
         notifier: Notifier,
         history: bool = False,
@@ -67,7 +67,7 @@ class Mover:
         """`notifier` is the target's. With `history` jobs that have ended move too."""
         self._source = source
         self._target = target
-        self._teller = Teller(target, notifier, Observers())
+        self._publisher = Publisher(target.store, notifier, Observers())
         self._states = LIVE + HISTORY if history else LIVE
 
     async def check(self) -> None:
@@ -75,44 +75,47 @@ class Mover:
         source, target = self._source, self._target
         if await source.identity() == await target.identity():
             raise InvalidOption(
-                f"{source.name} and {target.name} are the same store; name another one to move "
-                "the jobs to"
+                f"{source.store.name} and {target.store.name} are the same store; name another "
+                "one to move the jobs to"
             )
 
     async def resume(self) -> int:
         """Finish or undo what a mover left behind; the number of jobs that arrived by it."""
         arrived = 0
-        while batches := await self._target.run(self._target.luggage, 100):
+        while batches := await self._target.store.run(self._target.staged_batches, 100):
             for batch in batches:
                 arrived += await self._settle(batch)
         return arrived
 
     async def pause_queues(self) -> list[str]:
         """Pause at the target what is paused at the source and unknown there; their names."""
-        known = {queue.name for queue in await self._target.run(self._target.queues)}
+        source, target = self._source.store, self._target.store
+        known = {queue.name for queue in await target.run(target.queues)}
         paused = [
             queue.name
-            for queue in await self._source.run(self._source.queues)
+            for queue in await source.run(source.queues)
             if queue.paused_at is not None and queue.name not in known
         ]
         for name in paused:
-            await self._target.run(self._target.pause, name, True)
+            await target.run(target.pause, name, True)
         return paused
 
     async def left(self, at_most: int = 1_000_000) -> int:
         """How many jobs are still to be moved, running ones included."""
         states = (*self._states, JobState.RUNNING)
-        found = await self._source.run(self._source.count, JobFilter(states=states), at_most)
+        store = self._source.store
+        found = await store.run(store.count, JobFilter(states=states), at_most)
         return found.value
 
     async def running(self) -> bool:
         """Whether jobs run that will be left when they have ended, or what they start."""
-        found = await self._source.run(self._source.count, JobFilter(states=(JobState.RUNNING,)), 1)
+        store = self._source.store
+        found = await store.run(store.count, JobFilter(states=(JobState.RUNNING,)), 1)
         return found.value > 0
 
     async def step(self, cursor: str | None = None) -> Moved:
         """Move the next jobs, oldest first, with all that belongs to them."""
-        found = await self._source.run(self._source.movable, self._states, cursor, BATCH)
+        found = await self._source.store.run(self._source.movable, self._states, cursor, BATCH)
         end = found[-1][0] if len(found) == BATCH else None
         wanted = {root_id for _, root_id in found}
         left_out: set[str] = set()
@@ -129,12 +132,12 @@ class Mover:
 
     async def _send(self, root_ids: Sequence[str]) -> int:
         source, target, batch = self._source, self._target, new_id()
-        jobs = await source.run(_gather, source, root_ids)
+        jobs = await source.store.run(_gather, source, root_ids)
         if not jobs:
             return 0
         try:
-            await target.run(target.pack, batch, jobs)
-            await source.run(_depart, source, batch, jobs)
+            await target.store.run(target.stage, batch, jobs)
+            await source.store.run(_move_out, source, batch, jobs)
         except BaseException:
             # It may have departed all the same, if only the answer was lost.
             if arrived := await self._settle(batch):
@@ -144,20 +147,21 @@ class Mover:
 
     async def _settle(self, batch: str) -> int:
         """Finish a batch that departed, undo one that did not."""
-        departure = await self._source.run(self._source.depart, batch, Departure.CALLED_OFF)
-        if departure is Departure.LEFT:
+        source, target = self._source, self._target
+        outcome = await source.store.run(source.set_outcome, batch, BatchOutcome.CANCELLED)
+        if outcome is BatchOutcome.MOVED:
             return await self._arrive(batch)
-        await self._target.run(self._target.unpack, batch)
+        await target.store.run(target.take_staged, batch)
         return 0
 
     async def _arrive(self, batch: str) -> int:
-        jobs = await self._target.run(_unpack_and_put, self._target, batch)
-        await self._source.run(self._source.forget_departure, batch)
-        consequences = Consequences()
-        for packed in jobs:
-            if packed.job.state is JobState.PENDING:
-                consequences.schedule(packed.job.queue, packed.job.type, packed.job.run_at)
-        await self._teller.tell(consequences)
+        jobs = await self._target.store.run(_move_in, self._target, batch)
+        await self._source.store.run(self._source.delete_outcome, batch)
+        effects = Effects()
+        for moved in jobs:
+            if moved.job.state is JobState.PENDING:
+                effects.schedule(moved.job.queue, moved.job.type, moved.job.run_at)
+        await self._publisher.publish(effects)
         return len(jobs)
 
 
@@ -165,63 +169,63 @@ def _among(found: Iterable[tuple[str, str]], root_ids: set[str]) -> int:
     return sum(root_id in root_ids for _, root_id in found)
 
 
-def _gather(store: MovingStore, root_ids: Sequence[str]) -> Operation[list[PackedJob]]:
+def _gather(transfer: Transfer, root_ids: Sequence[str]) -> Operation[list[MovedJob]]:
     """The jobs of these trees. Raises _Unsettled if others are tied to them, or if one runs."""
-    jobs = yield from store.trees(root_ids)
+    jobs = yield from transfer.trees(root_ids)
     if len(jobs) > MAX_GROUP:
         raise ConfigurationError(
             f"{len(jobs)} jobs wait for one another or were started by one another; at most "
             f"{MAX_GROUP} can move together, so let workers finish some of them first"
         )
-    blockers = {blocker for packed in jobs for blocker in packed.job.blockers}
-    outside = sorted(blockers - {packed.job.id for packed in jobs})
-    others = [job for job in (yield from store.get(outside)) if job is not None]
-    others += yield from _waiting_outside(store, jobs)
+    blockers = {blocker for moved in jobs for blocker in moved.job.blockers}
+    outside = sorted(blockers - {moved.job.id for moved in jobs})
+    others = [job for job in (yield from transfer.store.get(outside)) if job is not None]
+    others += yield from _waiting_outside(transfer.store, jobs)
     if others:
         raise _Unsettled(also={job.root_id for job in others})
-    running = [packed.job.root_id for packed in jobs if packed.job.state is JobState.RUNNING]
+    running = [moved.job.root_id for moved in jobs if moved.job.state is JobState.RUNNING]
     if running:
         raise _Unsettled(without=_tied_to(running, jobs))
     return jobs
 
 
-def _depart(store: MovingStore, batch: str, jobs: Sequence[PackedJob]) -> Operation[None]:
-    """Let go of jobs that are still as they were packed; raises _Unsettled if they are not."""
-    root_ids = sorted({packed.job.root_id for packed in jobs})
-    present = yield from store.trees(root_ids, lock=True)
-    packed_as = {packed.job.id: packed for packed in jobs}
-    found = {packed.job.id: packed for packed in present}
-    if found != packed_as:
+def _move_out(transfer: Transfer, batch: str, jobs: Sequence[MovedJob]) -> Operation[None]:
+    """Delete jobs that are still as they were staged; raises _Unsettled if they are not."""
+    root_ids = sorted({moved.job.root_id for moved in jobs})
+    present = yield from transfer.trees(root_ids, lock=True)
+    expected = {moved.job.id: moved for moved in jobs}
+    found = {moved.job.id: moved for moved in present}
+    if found != expected:
         differ = [
-            (packed_as.get(id) or found[id]).job.root_id
-            for id in packed_as.keys() | found.keys()
-            if packed_as.get(id) != found.get(id)
+            (expected.get(id) or found[id]).job.root_id
+            for id in expected.keys() | found.keys()
+            if expected.get(id) != found.get(id)
         ]
         raise _Unsettled(without=_tied_to(differ, jobs))
-    if others := (yield from _waiting_outside(store, jobs)):
+    if others := (yield from _waiting_outside(transfer.store, jobs)):
         raise _Unsettled(also={job.root_id for job in others})
-    yield from store.delete(list(found))
-    departure = yield from store.depart(batch, Departure.LEFT)
-    if departure is not Departure.LEFT:
+    yield from transfer.store.delete_jobs(list(found))
+    outcome = yield from transfer.set_outcome(batch, BatchOutcome.MOVED)
+    if outcome is not BatchOutcome.MOVED:
         raise _Unsettled  # another mover took this one for dead
 
 
-def _waiting_outside(store: MovingStore, jobs: Sequence[PackedJob]) -> Operation[list[JobRecord]]:
+def _waiting_outside(store: Store, jobs: Sequence[MovedJob]) -> Operation[list[JobRecord]]:
     """Jobs that wait, or waited, for these and are none of them."""
-    inside = {packed.job.id for packed in jobs}
-    sequences = sorted({packed.job.sequence_id for packed in jobs})
+    inside = {moved.job.id for moved in jobs}
+    sequences = sorted({moved.job.sequence_id for moved in jobs})
     return [job for job in (yield from store.dependents(sequences)) if job.id not in inside]
 
 
-def _tied_to(root_ids: Iterable[str], jobs: Sequence[PackedJob]) -> set[str]:
+def _tied_to(root_ids: Iterable[str], jobs: Sequence[MovedJob]) -> set[str]:
     """The roots of all trees that are tied to these, directly or not, by blockers."""
-    roots = {packed.job.id: packed.job.root_id for packed in jobs}
+    roots = {moved.job.id: moved.job.root_id for moved in jobs}
     ties: defaultdict[str, set[str]] = defaultdict(set)
-    for packed in jobs:
-        for blocker in packed.job.blockers:
+    for moved in jobs:
+        for blocker in moved.job.blockers:
             if (root := roots.get(blocker)) is not None:
-                ties[packed.job.root_id].add(root)
-                ties[root].add(packed.job.root_id)
+                ties[moved.job.root_id].add(root)
+                ties[root].add(moved.job.root_id)
     found: set[str] = set()
     ahead = list(root_ids)
     while ahead:
@@ -232,8 +236,8 @@ def _tied_to(root_ids: Iterable[str], jobs: Sequence[PackedJob]) -> set[str]:
     return found
 
 
-def _unpack_and_put(store: MovingStore, batch: str) -> Operation[list[PackedJob]]:
-    jobs = yield from store.unpack(batch)
+def _move_in(transfer: Transfer, batch: str) -> Operation[list[MovedJob]]:
+    jobs = yield from transfer.take_staged(batch)
     if jobs:
-        yield from store.put(jobs)
+        yield from transfer.insert_moved(jobs)
     return jobs

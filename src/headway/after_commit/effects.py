@@ -11,30 +11,32 @@ from functools import partial
 from typing import Any
 
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import creation
 from headway.domain.events import (
     Event,
+    JobBlocked,
     JobCancelled,
     JobCompleted,
+    JobCreated,
     JobRescheduled,
     JobRetried,
     JobUnblocked,
     NotifierFailed,
     SequenceCancelled,
     SequenceCompleted,
+    SequenceCreated,
 )
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.settlement import Freed
 from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Notifier
 from headway.ports.store import Inserted, Store
-from headway.runtime.backoff import in_short
+from headway.runtime.store_errors import in_short
 
 _log = logging.getLogger("headway")
 
 
 @dataclass(slots=True)
-class Consequences:
+class Effects:
     """Collected while a change is made; nothing of it is told before the commit."""
 
     scheduled: dict[tuple[str, str], JobsScheduled] = field(
@@ -105,7 +107,7 @@ class Consequences:
         self.schedule(job.queue, job.type, None)
         self.events.append(JobRescheduled(*_facts(job), None))
 
-    def absorb(self, later: Consequences) -> None:
+    def absorb(self, later: Effects) -> None:
         """What a later step of the same transaction brought."""
         for notification in later.scheduled.values():
             self.schedule(
@@ -115,12 +117,29 @@ class Consequences:
         self.events += later.events
 
 
+def creation(
+    jobs: Iterable[NewJob], stored: Iterable[Inserted]
+) -> list[SequenceCreated | JobCreated | JobBlocked]:
+    """What is told of jobs that were stored; nothing of those that were there before."""
+    events: list[SequenceCreated | JobCreated | JobBlocked] = []
+    for job, answer in zip(jobs, stored, strict=True):
+        if answer.deduplicated or answer.id != job.id:
+            continue
+        sequence_id = job.sequence_id or job.id
+        if job.sequence_id is None:
+            events.append(SequenceCreated(sequence_id, job.type, job.queue))
+        events.append(JobCreated(job.id, job.type, job.queue, sequence_id))
+        if answer.blocked:
+            events.append(JobBlocked(job.id, job.type, job.queue, sequence_id, len(job.blockers)))
+    return events
+
+
 def _facts(job: JobRecord) -> tuple[str, str, str, str]:
     return job.id, job.type, job.queue, job.sequence_id
 
 
-class Teller:
-    """Tells consequences. It never raises: who is not woken finds the jobs by polling."""
+class Publisher:
+    """Tells effects. It never raises: who is not woken finds the jobs by polling."""
 
     def __init__(self, store: Store, notifier: Notifier, observers: Observers) -> None:
         self._store = store
@@ -134,8 +153,8 @@ class Teller:
         """Whether anyone wants to hear of every job."""
         return self._observers.active
 
-    async def tell(self, consequences: Consequences) -> None:
-        notifications = self._tell_here(consequences)
+    async def publish(self, effects: Effects) -> None:
+        notifications = self._tell_here(effects)
         if not notifications:
             return
         try:
@@ -150,33 +169,33 @@ class Teller:
         else:
             self._troubled = False
 
-    def tell_soon(self, consequences: Consequences) -> None:
+    def publish_soon(self, effects: Effects) -> None:
         """From code that cannot await."""
-        notifications = self._tell_here(consequences)
+        notifications = self._tell_here(effects)
         if notifications:
             self._notifier.publish_soon(notifications)
 
-    async def tell_with(self, tx: Any, consequences: Consequences) -> None:
+    async def publish_with(self, tx: Any, effects: Effects) -> None:
         """When the caller's transaction commits, and not if it is rolled back: seen by us, or told
         by the transaction itself. Where neither can be, workers find the jobs by polling."""
-        if self._sees_commit(tx, consequences):
+        if self._sees_commit(tx, effects):
             return
-        if self._publish_within is not None and (notifications := consequences.notifications):
+        if self._publish_within is not None and (notifications := effects.notifications):
             await self._store.run_in(tx, self._publish_within, notifications)
 
-    def tell_with_sync(self, tx: Any, consequences: Consequences) -> None:
+    def publish_with_sync(self, tx: Any, effects: Effects) -> None:
         """The same on a connection that blocks."""
-        if self._sees_commit(tx, consequences):
+        if self._sees_commit(tx, effects):
             return
-        if self._publish_within is not None and (notifications := consequences.notifications):
+        if self._publish_within is not None and (notifications := effects.notifications):
             self._store.run_in_sync(tx, self._publish_within, notifications)
 
-    def _sees_commit(self, tx: Any, consequences: Consequences) -> bool:
-        return self._store.after_commit(tx, partial(self.tell_soon, consequences))
+    def _sees_commit(self, tx: Any, effects: Effects) -> bool:
+        return self._store.after_commit(tx, partial(self.publish_soon, effects))
 
-    def _tell_here(self, consequences: Consequences) -> Sequence[Notification]:
-        for scheduled in consequences.scheduled.values():
+    def _tell_here(self, effects: Effects) -> Sequence[Notification]:
+        for scheduled in effects.scheduled.values():
             self._store.expect(scheduled.queue, scheduled.run_at)
-        if consequences.events:
-            self._observers.observe_all(consequences.events)
-        return consequences.notifications
+        if effects.events:
+            self._observers.observe_all(effects.events)
+        return effects.notifications

@@ -14,7 +14,7 @@ MOST_WAITING = 10_000
 """Events that wait for the observer; what comes beyond is dropped."""
 
 
-class Aside(Forkable):
+class ObserverThread(Forkable):
     """Hands events on, in order. The thread lives while there are some."""
 
     def __init__(self, observer: Observer, failed: Callable[[object], None]) -> None:

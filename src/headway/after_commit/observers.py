@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import TypeVar
 
-from headway.after_commit.observer_thread import Aside
+from headway.after_commit.observer_thread import ObserverThread
 from headway.domain.events import Event
 from headway.domain.job import NewJob
 from headway.errors import ConfigurationError
@@ -18,7 +18,7 @@ from headway.ports.tracer import StartTrace, Tracer
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""
 PATIENCE = 0.5
-"""Seconds by which it may exceed that in all, before it is put aside."""
+"""Seconds by which it may exceed that in all, before it is given a thread of its own."""
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Observers:
     @property
     def dropped(self) -> int:
         """How many events went by observers that could not keep up."""
-        return sum(each.aside.dropped for each in self._listeners if each.aside is not None)
+        return sum(each.thread.dropped for each in self._listeners if each.thread is not None)
 
     def observe(self, event: Event) -> None:
         for listener in self._listeners:
@@ -77,7 +77,7 @@ class Observers:
     def observe_all(self, events: Sequence[Event]) -> None:
         """Many events, in their order."""
         for listener in self._listeners:
-            if listener.observe_all is None or listener.aside is not None:
+            if listener.observe_all is None or listener.thread is not None:
                 for event in events:
                     self._tell(listener, event)
                 continue
@@ -107,8 +107,8 @@ class Observers:
                 self.failed(starting)
 
     def _tell(self, listener: _Listener, event: Event) -> None:
-        if listener.aside is not None:
-            listener.aside.put(event)
+        if listener.thread is not None:
+            listener.thread.put(event)
             return
         began = perf_counter()
         try:
@@ -121,8 +121,8 @@ class Observers:
 
     def _charge(self, listener: _Listener, seconds: float) -> None:
         listener.debt = max(listener.debt + seconds, 0.0)
-        if listener.debt > PATIENCE and listener.aside is None:
-            self._put_aside(listener)
+        if listener.debt > PATIENCE and listener.thread is None:
+            self._move_to_thread(listener)
 
     def failed(self, who: object) -> None:
         """An observer raised, or whom it sent to trace."""
@@ -130,8 +130,8 @@ class Observers:
         if self.errors == 1:
             _log.exception("%r raised; further errors are only counted", who)
 
-    def _put_aside(self, listener: _Listener) -> None:
-        listener.aside = Aside(listener.observer, self.failed)
+    def _move_to_thread(self, listener: _Listener) -> None:
+        listener.thread = ObserverThread(listener.observer, self.failed)
         _log.warning(
             "%r takes long and hears of events in a thread of its own from now on; what it cannot "
             "keep up with is dropped",
@@ -147,7 +147,7 @@ def gathered(observers: Sequence[Observer]) -> Observers:
 
 
 class _Listener:
-    __slots__ = ("aside", "debt", "observe", "observe_all", "observer")
+    __slots__ = ("debt", "observe", "observe_all", "observer", "thread")
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
@@ -157,4 +157,4 @@ class _Listener:
         )
         self.debt = 0.0
         """Seconds that it has taken too long; every quick answer pays some back."""
-        self.aside: Aside | None = None
+        self.thread: ObserverThread | None = None

@@ -1,4 +1,4 @@
-"""Levers on jobs: say how many, ask, act in batches, say what was done."""
+"""Actions on jobs: print how many, ask, act in batches, print the result."""
 
 from __future__ import annotations
 
@@ -10,92 +10,91 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.filters import read_filter, read_ids
-from headway.cli.output import counted_as, print_json, say, tell
+from headway.cli.output import print_json, say, tell
 from headway.cli.safe_text import harmless
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl
 from headway.domain.queries import MAX_PAGE, JobFilter
-from headway.domain.views import Batch, Counted, JobAction
+from headway.domain.text import found, plural
+from headway.domain.views import Batch, Count, JobAction
 
 DONE = {
     JobAction.RETRY: "retried",
     JobAction.CANCEL: "cancelled",
     JobAction.DELETE: "deleted",
-    JobAction.RUN_NOW: "made due",
+    JobAction.TRIGGER: "triggered",
 }
 COUNTED = 10_000
-"""Jobs that are counted one by one before anybody is asked; more are estimated."""
+"""Jobs that are counted one by one for the question; more are estimated."""
 DESTRUCTIVE = frozenset({JobAction.CANCEL, JobAction.DELETE})
 
 
 def act(
-    place: Headway | Remote,
+    target: Headway | DashboardUrl,
     action: JobAction,
     words: Sequence[str],
     *,
     confirmed: bool,
     as_json: bool,
 ) -> None:
-    """On the jobs with these ids, or on everything that matches the filter."""
+    """On the jobs with these ids, or on all jobs that match the filter."""
 
-    async def errand(there: Place) -> Batch:
+    async def run(session: Session) -> Batch:
         ids = read_ids(words)
         if ids is None:
-            return await _on_all(there, action, read_filter(words), confirmed=confirmed)
+            return await _on_all(session, action, read_filter(words), confirmed=confirmed)
         if action in DESTRUCTIVE:
-            confirm(f"{action} {counted_as(len(ids), 'job')}", there, confirmed=confirmed)
-        return await _on_these(there, action, ids)
+            sentence = f"{action} {plural(len(ids), 'job')} in {session.store}"
+            confirm(sentence, confirmed=confirmed)
+        return await _on_these(session, action, ids)
 
-    done = visit(place, errand)
+    done = in_session(target, run)
     if as_json:
         print_json(done)
     else:
         passed = f", {done.passed_over:,} passed over" if done.passed_over else ""
-        tell(f"{counted_as(done.changed, 'job')} {DONE[action]}{passed}")
+        tell(f"{plural(done.changed, 'job')} {DONE[action]}{passed}")
 
 
-def confirm(what: str, there: Place, *, confirmed: bool) -> None:
-    """Say what is about to be done, and go on only if it is meant."""
-    ask(f"{what} in {there.name}", confirmed=confirmed)
-
-
-def ask(sentence: str, *, confirmed: bool) -> None:
-    """The same for something that happens in more than one place."""
+def confirm(sentence: str, *, confirmed: bool) -> None:
+    """Say what is about to be done; without --yes, ask before going on."""
     if confirmed:
         say(sentence)
     elif not sys.stdin.isatty():
         raise Failed(f"{sentence}: add --yes to do it", Exit.REFUSED)
     elif not click.confirm(harmless(f"{sentence}?"), err=True):
-        raise Failed("nothing was done", Exit.REFUSED)
+        raise Failed("nothing was changed", Exit.REFUSED)
 
 
-async def _on_these(there: Place, action: JobAction, ids: list[str]) -> Batch:
-    if len(ids) == 1:  # one that does not exist, or cannot be acted on, is worth a sentence
-        await there.insight.job(ids[0])
+async def _on_these(session: Session, action: JobAction, ids: list[str]) -> Batch:
+    if len(ids) == 1:  # for one job, say why nothing was done
+        await session.questions.job(ids[0])
     changed = passed_over = 0
     for begin in range(0, len(ids), MAX_PAGE):
-        batch = await there.operating.act(action, ids[begin : begin + MAX_PAGE])
+        batch = await session.actions.act(action, ids[begin : begin + MAX_PAGE])
         changed += batch.changed
         passed_over += batch.passed_over
     if len(ids) == 1 and not changed:
-        explained = await there.insight.why(ids[0])
+        explained = await session.questions.why(ids[0])
         raise Failed(f"nothing was {DONE[action]}: {explained.sentence}")
     return Batch(changed=changed, passed_over=passed_over)
 
 
-async def _on_all(there: Place, action: JobAction, which: JobFilter, *, confirmed: bool) -> Batch:
-    count = await there.insight.count(which, at_most=COUNTED)
+async def _on_all(
+    session: Session, action: JobAction, which: JobFilter, *, confirmed: bool
+) -> Batch:
+    count = await session.questions.count(which, at_most=COUNTED)
     if not count.value and count.exact:
         say("no jobs match")
         return Batch(changed=0, passed_over=0)
-    confirm(f"{action} {many_jobs(count)} that match", there, confirmed=confirmed)
+    confirm(f"{action} {many_jobs(count)} that match in {session.store}", confirmed=confirmed)
     changed = passed_over = 0
     cursor: str | None = None
     with click.progressbar(
         length=count.value or 1, label=action.value, file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
         while True:
-            batch = await there.operating.act_on_all(action, which, cursor=cursor)
+            batch = await session.actions.act_on_all(action, which, cursor=cursor)
             changed += batch.changed
             passed_over += batch.passed_over
             bar.update(batch.changed + batch.passed_over)
@@ -104,12 +103,8 @@ async def _on_all(there: Place, action: JobAction, which: JobFilter, *, confirme
                 return Batch(changed=changed, passed_over=passed_over)
 
 
-def many_jobs(count: Counted) -> str:
-    """How many jobs match, as far as that can be told in bounded time."""
+def many_jobs(count: Count) -> str:
+    """How many jobs match, exact or estimated."""
     if count.exact:
-        return counted_as(count.value, "job")
-    if not count.value:
-        return "an unknown number of jobs"
-    if count.value <= COUNTED:
-        return f"{count.value:,} jobs or more"
-    return f"about {count.value:,} jobs"
+        return plural(count.value, "job")
+    return f"{found(count, COUNTED)} jobs" if count.value else "an unknown number of jobs"

@@ -1,4 +1,4 @@
-"""The `headway` command: its commands, each in a module of its own name."""
+"""The `headway` command and its subcommands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from headway.cli.commands.migrate import migrate
 from headway.cli.commands.queues import queues
 from headway.cli.commands.sequences import sequences
 from headway.cli.commands.start import start
-from headway.cli.commands.stats import stats, why
+from headway.cli.commands.stats import stats
+from headway.cli.commands.why import why
 from headway.cli.commands.worker import worker
 from headway.cli.commands.workers import workers
 from headway.cli.errors import Exit

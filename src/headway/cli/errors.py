@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -14,34 +11,31 @@ from headway.errors import (
     HeadwayError,
     InvalidRequest,
     JobNotFound,
+    ResultTimeout,
     SchemaMissing,
     SchemaOutdated,
     StoreUnreachable,
-    WaitTimeout,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 LONGEST_MESSAGE = 20_000
 """Characters: a traceback fits."""
 
 
 class Exit(enum.IntEnum):
-    """What a command's exit code says; docs/command.md lists them."""
+    """Exit codes of all commands; docs/command.md lists them."""
 
     OK = 0
     PROBLEM = 1
-    """Something was found to be wrong, or went wrong."""
+    """A problem was found, or an error happened."""
     USAGE = 2
-    """The command line, a filter or an argument is not what it should be; nothing was done."""
+    """The command line, a filter or an argument is wrong; nothing was done."""
     NOT_FOUND = 3
     UNREACHABLE = 4
-    """The database or the server does not answer, or has no schema that fits."""
+    """The database or dashboard does not answer, or its schema does not fit."""
     REFUSED = 5
     """Not confirmed, or not allowed."""
     TIMEOUT = 6
-    """What was waited for has not happened yet."""
+    """The job did not end in time."""
     INTERRUPTED = 130
 
 
@@ -59,22 +53,9 @@ def code_of(error: HeadwayError) -> Exit:
             return Exit.NOT_FOUND
         case StoreUnreachable() | SchemaMissing() | SchemaOutdated():
             return Exit.UNREACHABLE
-        case WaitTimeout():
+        case ResultTimeout():
             return Exit.TIMEOUT
         case InvalidRequest():
             return Exit.USAGE
         case _:
             return Exit.PROBLEM
-
-
-def clean_errors(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """What a user can act on becomes `Error: …` and an exit code."""
-
-    @functools.wraps(function)
-    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await function(*args, **kwargs)
-        except HeadwayError as error:
-            raise Failed(str(error), code_of(error)) from error
-
-    return wrapper

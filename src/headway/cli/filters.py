@@ -1,4 +1,4 @@
-"""Filters on the command line: the words that the dashboard's search takes, too."""
+"""Filters on the command line; the dashboard has the same."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def targets_argument(function: F) -> F:
 
 
 def read_filter(words: Sequence[str]) -> JobFilter:
-    """Raises InvalidRequest, saying which word is not understood."""
+    """Raises InvalidRequest with the word that is wrong."""
     return parse_filter(" ".join(map(_requoted, words)))
 
 
 def _requoted(word: str) -> str:
-    """Shells take quotes away: `args.city:"New York"` arrives without them."""
+    """Shells remove quotes: `args.city:"New York"` arrives without them."""
     parts = word.split()
     if len(parts) < 2 or '"' in word or all(":" in part for part in parts):
         return word  # one word, quoted as a whole, or several in one argument

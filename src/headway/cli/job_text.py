@@ -1,4 +1,4 @@
-"""A job for people: its state as it is shown, what to note about it, and the whole of it."""
+"""A job in the terminal: in a few words, and in full."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from headway.cli.output import counted_as, in_colour, print_fields, tell
+from headway.cli.output import in_colour, print_fields, tell
 from headway.cli.safe_text import harmless
-from headway.cli.times import ago, spoken
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.views import BlockerView, Explanation, JobDetail, ShownState
+from headway.domain.text import ago, plural, span
+from headway.domain.views import BlockerView, Explanation, JobDetail
 
 INDENT = "  "
 
@@ -20,24 +20,18 @@ def moment_now() -> datetime:
     return datetime.now(UTC)
 
 
-def shown_state(job: JobRecord, now: datetime) -> ShownState:
-    if job.state is JobState.PENDING and job.run_at > now:
-        return ShownState.SCHEDULED
-    return ShownState(job.state.value)
-
-
 def note_on(job: JobRecord, now: datetime) -> str:
-    """What matters most about it, in a few words."""
+    """What matters most about a job in its state, in a few words."""
     match job.state:
         case JobState.BLOCKED:
-            return f"waits for {counted_as(len(job.blockers), 'sequence')}"
+            return f"waits for {plural(len(job.blockers), 'sequence')}"
         case JobState.PENDING if job.run_at > now:
-            return f"runs in {spoken((job.run_at - now).total_seconds())}" + _after(job)
+            return f"runs in {span((job.run_at - now).total_seconds())}" + _after(job)
         case JobState.PENDING:
-            return f"due for {spoken((now - job.run_at).total_seconds())}" + _after(job)
+            return f"due for {span((now - job.run_at).total_seconds())}" + _after(job)
         case JobState.RUNNING:
             began = job.started_at or now
-            return f"for {spoken((now - began).total_seconds())} on {job.worker or '?'}"
+            return f"for {span((now - began).total_seconds())} on {job.worker or '?'}"
         case JobState.COMPLETED:
             return _took(job)
         case JobState.FAILED | JobState.CANCELLED:
@@ -51,7 +45,7 @@ def _after(job: JobRecord) -> str:
 def _took(job: JobRecord) -> str:
     if job.started_at is None or job.finished_at is None:
         return ""
-    return f"took {spoken((job.finished_at - job.started_at).total_seconds())}"
+    return f"took {span((job.finished_at - job.started_at).total_seconds())}"
 
 
 def print_job(detail: JobDetail) -> None:
@@ -72,7 +66,7 @@ def print_job(detail: JobDetail) -> None:
             ("ran for", _took(job).removeprefix("took ") or None),
             ("attempts", _of(job.attempts, job.max_attempts)),
             ("losses", _of(job.losses, job.max_losses) if job.losses else None),
-            ("timeout", None if job.timeout is None else spoken(job.timeout)),
+            ("timeout", None if job.timeout is None else span(job.timeout)),
             ("worker", job.worker),
             (
                 "lease",
@@ -93,7 +87,7 @@ def print_job(detail: JobDetail) -> None:
 
 
 def print_reasons(explanation: Explanation, depth: int = 1) -> None:
-    """Why the blockers are not done, indented under what they block."""
+    """Why the blockers are not done, indented under the job that they block."""
     for reason in explanation.because:
         tell(f"{INDENT * depth}{reason.job_id}: {reason.sentence}")
         print_reasons(reason, depth + 1)
@@ -104,7 +98,7 @@ def _print_related(title: str, related: list[BlockerView]) -> None:
         click.echo()
         click.echo(click.style(title, bold=True))
     for each in related:
-        state = "no longer kept" if each.state is None else in_colour(each.state)
+        state = "deleted" if each.state is None else in_colour(each.state)
         named = f"{each.type or ''} {each.sequence_id}".lstrip()
         click.echo(f"{INDENT}{harmless(named)}  {state}")
 
@@ -137,7 +131,7 @@ def _progress(detail: JobDetail) -> str | None:
 
 
 def _value(text: str) -> str:
-    """Compact JSON as it is; anything else quoted as what it is."""
+    """JSON in compact form; other text as it is."""
     try:
         return msgspec.json.format(text, indent=0)
     except (msgspec.DecodeError, ValueError):

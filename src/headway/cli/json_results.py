@@ -1,4 +1,4 @@
-"""What `--json` prints where the read model has no value of its own, and the list of it all.
+"""Values that only `--json` prints, and the table of all results by command.
 
 These shapes are promised: fields may be added, none is renamed or removed.
 """
@@ -14,8 +14,8 @@ from headway.domain.queries import Page
 from headway.domain.views import (
     Batch,
     Explanation,
+    IncompatibleJob,
     JobDetail,
-    Misfit,
     Overview,
     QueueSummary,
     SequenceGraph,
@@ -26,7 +26,7 @@ from headway.domain.views import (
 from headway.ports.store import MigrationStatus
 
 
-class SequenceShown(msgspec.Struct, frozen=True, kw_only=True):
+class SequenceResult(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence with all its jobs, first to last."""
 
     id: str
@@ -37,8 +37,8 @@ class SequenceShown(msgspec.Struct, frozen=True, kw_only=True):
     explanation: Explanation
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was started; with `--wait` also how its sequence ended."""
+class StartResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A started job; with `--wait` also how its sequence ended."""
 
     id: str
     state: ShownState | None = None
@@ -46,15 +46,15 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Paused(msgspec.Struct, frozen=True, kw_only=True):
+class PauseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Queues that were paused or resumed."""
 
     queues: list[str]
     paused: bool
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What `doctor` found: `ok`, `warn` or `fail`, and what to do about it."""
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of `doctor`: `ok`, `warn` or `fail`, and what to do about it."""
 
     level: str
     subject: str
@@ -63,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting in effect, and who set it."""
+    """A setting in effect, and where it was set."""
 
     name: str
     value: str
@@ -71,14 +71,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that have not ended, against the code: how many were looked at, which do not fit."""
+    """Jobs that have not ended: how many were checked, and which of them this code cannot run."""
 
     examined: int
-    misfits: list[Misfit]
+    incompatible: list[IncompatibleJob]
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that were moved, and those among them that an earlier, broken-off copy had sent."""
+class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Moved jobs, and how many of them an interrupted copy had sent before."""
 
     moved: int
     resumed: int
@@ -88,24 +88,24 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 RESULTS: dict[str, Any] = {
     "check": CheckReport,
     "config show": list[Setting],
-    "copy": Copied,
-    "doctor": list[Finding],
+    "copy": CopyResult,
+    "doctor": list[Diagnosis],
     "jobs cancel": Batch,
     "jobs delete": Batch,
     "jobs list": Page,
     "jobs retry": Batch,
-    "jobs run": Batch,
     "jobs show": JobDetail,
     "jobs tail": JobRecord,
+    "jobs trigger": Batch,
     "migrate status": list[MigrationStatus],
     "migrate up": list[str],
     "queues list": list[QueueSummary],
-    "queues pause": Paused,
-    "queues resume": Paused,
+    "queues pause": PauseResult,
+    "queues resume": PauseResult,
     "sequences list": SequencePage,
-    "sequences show": SequenceShown,
+    "sequences show": SequenceResult,
     "sequences tree": SequenceGraph,
-    "start": Started,
+    "start": StartResult,
     "stats": Overview,
     "why": Explanation,
     "workers list": list[WorkerSummary],

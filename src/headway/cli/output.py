@@ -1,4 +1,4 @@
-"""The one place where results are printed: JSON for programs, tables and lines for people.
+"""Prints results: JSON for programs, tables and lines for people.
 
 Results go to stdout, everything else to stderr. Tables fit the terminal; piped, nothing is cut.
 """
@@ -16,13 +16,14 @@ import click
 import msgspec
 
 from headway.cli.safe_text import LONGEST, cut, harmless, harmless_json, width
-from headway.domain.views import Counted
+from headway.domain.text import number
+from headway.domain.views import Count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 GAP = "  "
 NARROWEST = 8
-"""Columns that a shrunk cell keeps at least."""
+"""Fewest columns of a shrunk cell."""
 COLOURS = {
     "blocked": "magenta",
     "scheduled": "blue",
@@ -44,7 +45,7 @@ def json_option(function: F) -> F:
 
 
 def colours_wanted() -> bool | None:
-    """False if the environment's NO_COLOR says so; None leaves it to the terminal."""
+    """False if NO_COLOR is set; None lets the terminal decide."""
     return False if os.environ.get("NO_COLOR") else None
 
 
@@ -61,24 +62,24 @@ def print_json_line(value: object) -> None:
 
 
 def say(text: str) -> None:
-    """To people, not to programs."""
+    """A message for people, on stderr."""
     click.echo(harmless(text, keep_lines=True), err=True)
 
 
 def tell(text: str, *, keep_lines: bool = False) -> None:
-    """A line of the result."""
+    """A line of the result, on stdout."""
     click.echo(harmless(text, keep_lines=keep_lines))
 
 
 def watched() -> bool:
-    """Somebody sits at a terminal and sees what is said."""
+    """Whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. One that may shrink is cut where the terminal is too narrow; those
-    that still do not fit are left out, the last ones first."""
+    """A column of a table. Columns that may shrink are cut where the terminal is too narrow;
+    columns that still do not fit are left out, the last ones first."""
 
     title: str
     shrinks: bool = False
@@ -86,7 +87,7 @@ class Column:
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """With a header for people; piped, nothing is cut."""
+    """With a header; piped, nothing is cut."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [
         max([width(column.title), *(width(row[place]) for row in cells)])
@@ -102,7 +103,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """`name  value`, one a line; those that are None are left out."""
+    """`name  value`, one a line; fields that are None are left out."""
     shown = [(name, value) for name, value in fields if value is not None]
     longest = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -116,22 +117,12 @@ def in_colour(text: str) -> str:
     return click.style(text, fg=colour) if colour else text
 
 
-def counted(count: Counted) -> str:
-    """`412`, `about 12,000`."""
-    return f"{count.value:,}" if count.exact else f"about {count.value:,}"
-
-
-def counted_as(count: int, noun: str) -> str:
-    """`1 job`, `412 jobs`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def _cell(value: object) -> str:
     match value:
         case None:
             return "-"
-        case Counted():
-            return counted(value)
+        case Count():
+            return number(value)
         case _:
             return harmless(str(value), longest=LONGEST)
 

@@ -1,4 +1,4 @@
-"""The questions and levers of a server's admin API, for commands whose target is its address."""
+"""A dashboard's admin API, for commands whose target is its address."""
 
 from __future__ import annotations
 
@@ -6,56 +6,24 @@ import asyncio
 import base64
 import http.client
 import ssl
-from collections.abc import Sequence
-from typing import Any, TypeVar
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
 
 import click
 import msgspec
 
+from headway.admin.endpoints import ENDPOINTS, PREFIX, Endpoint, Problem, ProblemAnswer
 from headway.cli.errors import Exit, Failed
-from headway.domain.filters import render_filter
-from headway.domain.names import check_id
-from headway.domain.queries import JobFilter, Page
-from headway.domain.views import (
-    AuditPage,
-    Batch,
-    Checked,
-    Counted,
-    Explanation,
-    FailureGroup,
-    JobAction,
-    JobDetail,
-    Overview,
-    QueueSummary,
-    SequenceGraph,
-    SequencePage,
-    TypeSummary,
-    WorkerSummary,
-)
-from headway.errors import InvalidOption, JobNotFound
-
-T = TypeVar("T")
+from headway.errors import InvalidOption
 
 TIMEOUT = 30.0
-"""Seconds that the server has for an answer."""
+"""Seconds that the dashboard has for an answer."""
 
 
-class _Problem(msgspec.Struct):
-    code: str
-    message: str
-
-
-class _ProblemAnswer(msgspec.Struct):
-    error: _Problem
-
-
-class _Started(msgspec.Struct):
-    id: str
-
-
-class RemoteClient:
-    """An Insight and an Operating over HTTP; a connection for each request."""
+class DashboardClient:
+    """`Questions` and `Actions` over HTTP; a connection for each request."""
 
     def __init__(self, url: str, token: str | None) -> None:
         try:
@@ -66,7 +34,7 @@ class RemoteClient:
                 f"{url[:80]!r} is not an address; write http://host:8420"
             ) from None
         self._secure = parts.scheme == "https"
-        self._path = f"{parts.path.rstrip('/')}/api/v1"
+        self._path = f"{parts.path.rstrip('/')}{PREFIX}"
         self._where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._headers = {"Accept": "application/json"}
         if parts.username is not None:
@@ -76,99 +44,23 @@ class RemoteClient:
         elif token:
             self._headers["Authorization"] = f"Bearer {token}"
 
-    async def overview(self, *, minutes: int = 60) -> Overview:
-        return await self._get(Overview, "/overview", minutes=minutes)
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """The questions and actions of `headway.ports.admin`, by name."""
+        for endpoint in ENDPOINTS:
+            if endpoint.name == name:
+                return partial(self._call, endpoint)
+        raise AttributeError(name)
 
-    async def queues(self) -> list[QueueSummary]:
-        return await self._get(list[QueueSummary], "/queues")
+    async def _call(self, endpoint: Endpoint, *args: Any, **kwargs: Any) -> Any:
+        path, given = endpoint.encode(*args, **kwargs)
+        body = None
+        if endpoint.method == "POST":
+            body = msgspec.json.encode(given)
+        elif given:
+            path += f"?{urlencode(given)}"
+        return await asyncio.to_thread(self._send, endpoint.method, path, body, endpoint.answer)
 
-    async def types(self) -> list[TypeSummary]:
-        return await self._get(list[TypeSummary], "/types")
-
-    async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-        return await self._get(Page, "/jobs", q=render_filter(which), cursor=cursor, limit=limit)
-
-    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
-        return await self._get(Counted, "/jobs/count", q=render_filter(which), at_most=at_most)
-
-    async def job(self, id: str) -> JobDetail:
-        return await self._get(JobDetail, f"/jobs/{_segment(id)}", about=id)
-
-    async def why(self, id: str) -> Explanation:
-        return await self._get(Explanation, f"/jobs/{_segment(id)}/why", about=id)
-
-    async def sequences(
-        self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
-    ) -> SequencePage:
-        asked = render_filter(which)
-        return await self._get(SequencePage, "/sequences", q=asked, cursor=cursor, limit=limit)
-
-    async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
-        path = f"/sequences/{_segment(id)}/graph"
-        return await self._get(SequenceGraph, path, about=id, at_most=at_most)
-
-    async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
-        return await self._get(list[FailureGroup], "/failures", q=render_filter(which), limit=limit)
-
-    async def workers(self) -> list[WorkerSummary]:
-        return await self._get(list[WorkerSummary], "/workers")
-
-    async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        return await self._get(AuditPage, "/audit", cursor=cursor, limit=limit)
-
-    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
-        return await self._get(Checked, "/check", cursor=cursor, limit=limit)
-
-    async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
-        return await self._post(Batch, "/jobs/act", {"action": action, "ids": list(ids)})
-
-    async def act_on_all(
-        self, action: JobAction, which: JobFilter, *, cursor: str | None = None
-    ) -> Batch:
-        body = {"action": action, "q": render_filter(which), "cursor": cursor}
-        return await self._post(Batch, "/jobs/act-on-all", body)
-
-    async def pause(self, queue: str) -> None:
-        await self._post(object, "/queues/pause", {"queue": queue})
-
-    async def resume(self, queue: str) -> None:
-        await self._post(object, "/queues/resume", {"queue": queue})
-
-    async def start(
-        self,
-        type: str,
-        input: str,
-        *,
-        queue: str | None = None,
-        priority: int | None = None,
-        delay: float | None = None,
-        at: str | None = None,
-        key: str | None = None,
-    ) -> str:
-        body = {
-            "type": type,
-            "input": input,
-            "queue": queue,
-            "priority": priority,
-            "delay": delay,
-            "at": at,
-            "key": key,
-        }
-        return (await self._post(_Started, "/jobs", body)).id
-
-    async def _get(
-        self, into: type[T], path: str, *, about: str = "", **query: str | int | None
-    ) -> T:
-        given = {name: value for name, value in query.items() if value not in (None, "")}
-        asked = f"?{urlencode(given)}" if given else ""
-        return await asyncio.to_thread(self._ask, into, "GET", path + asked, None, about)
-
-    async def _post(self, into: type[T], path: str, body: dict[str, Any]) -> T:
-        given = {name: value for name, value in body.items() if value is not None}
-        encoded = msgspec.json.encode(given)
-        return await asyncio.to_thread(self._ask, into, "POST", path, encoded, "")
-
-    def _ask(self, into: type[T], method: str, path: str, body: bytes | None, about: str) -> T:
+    def _send(self, method: str, path: str, body: bytes | None, into: Any) -> Any:
         connection = self._connection()
         headers = dict(self._headers)
         if body is not None:
@@ -186,7 +78,7 @@ class RemoteClient:
         finally:
             connection.close()
         if not 200 <= status < 300:
-            raise self._refusal(status, text, about)
+            raise self._refusal(status, text)
         try:
             return msgspec.json.decode(text, type=into)
         except msgspec.DecodeError as error:
@@ -203,25 +95,23 @@ class RemoteClient:
             )
         return http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT)
 
-    def _refusal(self, status: int, text: bytes, about: str) -> Exception:
+    def _refusal(self, status: int, text: bytes) -> Exception:
         try:
-            problem = msgspec.json.decode(text, type=_ProblemAnswer).error
+            problem = msgspec.json.decode(text, type=ProblemAnswer).error
         except msgspec.DecodeError:
             return Failed(
-                f"{self._where} answers {status}, and is no Headway dashboard by the looks of it",
+                f"{self._where} answers {status}, and does not look like a Headway dashboard",
                 Exit.UNREACHABLE,
             )
-        return _error(status, problem, about, self._where)
+        return _error(status, problem, self._where)
 
 
-def _error(status: int, problem: _Problem, about: str, where: str) -> Exception:
+def _error(status: int, problem: Problem, where: str) -> Exception:
     match problem.code:
-        case "job_not_found" if about:
-            return JobNotFound(about)
         case "job_not_found":
             return Failed(problem.message, Exit.NOT_FOUND)
         case "not_authenticated":
-            return Failed(f"{where} does not let you in: set HEADWAY_TOKEN", Exit.REFUSED)
+            return Failed(f"{where} refuses access: set HEADWAY_TOKEN", Exit.REFUSED)
         case "read_only":
             return Failed(f"{where} is read-only; it was started without --write", Exit.REFUSED)
         case _ if status == 503:
@@ -232,7 +122,3 @@ def _error(status: int, problem: _Problem, about: str, where: str) -> Exception:
             return InvalidOption(problem.message)
         case _:
             return Failed(problem.message)
-
-
-def _segment(id: str) -> str:
-    return quote(check_id(id), safe="")

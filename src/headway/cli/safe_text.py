@@ -1,7 +1,7 @@
-"""Text from outside, made safe to show in a terminal.
+"""Foreign text, made safe for a terminal.
 
-Whatever is stored may hold escape sequences, control characters, marks that turn the direction of
-writing, or a megabyte. People are shown none of it: such characters are written as escapes.
+Stored text may hold escape sequences, control characters, marks that change the direction of
+writing, or a megabyte. Such characters are printed as escapes, and long text is cut.
 """
 
 from __future__ import annotations
@@ -9,32 +9,28 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST = 2_000
-"""Characters of one value that are shown; `--json` has all of them."""
+from headway.domain.text import visible
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+LONGEST = 2_000
+"""Characters shown of one value; `--json` prints all."""
+
 _IN_JSON = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def harmless(text: str, *, longest: int = LONGEST, keep_lines: bool = False) -> str:
     """The text with hidden characters as escapes, in one line unless `keep_lines`, and cut."""
-    left_out = len(text) - longest
-    if left_out > 0:
-        text = text[:longest]
     if keep_lines:
-        text = "\n".join(_visible(line.expandtabs(4)) for line in text.split("\n"))
-    else:
-        text = _visible(text)
-    return f"{text}… ({left_out:,} more characters)" if left_out > 0 else text
+        return visible(text.expandtabs(4), longest=longest, keep="\n")
+    return visible(text, longest=longest)
 
 
 def harmless_json(encoded: str) -> str:
-    """JSON whose strings hold no raw character that a terminal could act on; it means the same."""
+    """The same JSON with characters that a terminal could act on as escapes."""
     return _IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
 
 
 def width(text: str) -> int:
-    """Columns that it takes in a terminal."""
+    """Columns of a text in a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -48,7 +44,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """At most so many columns of it, with an ellipsis where it goes on."""
+    """At most so many columns of a text, with an ellipsis if it is longer."""
     if width(text) <= columns:
         return text
     kept, taken = "", 0
@@ -58,20 +54,3 @@ def cut(text: str, columns: int) -> str:
             break
         kept += character
     return kept + "…"
-
-
-def _visible(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_escape, text))
-
-
-def _escape(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character in _SHORT:
-        return _SHORT[character]
-    if unicodedata.category(character) == "Zs":
-        return " "
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,61 +1,49 @@
-"""Where a command looks and acts: an app opened here, or a server that is asked over HTTP."""
+"""A command's access to a store: the questions and actions of an app, or of a dashboard."""
 
 from __future__ import annotations
 
 import getpass
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from headway.app import Headway
-from headway.cli.errors import clean_errors
-from headway.cli.remote import RemoteClient
-from headway.cli.target import Remote
-from headway.cli.worker_process import run_loop
-from headway.ports.admin import Insight, Operating
+from headway.cli.event_loop import run_loop
+from headway.cli.remote import DashboardClient
+from headway.cli.target import DashboardUrl
+from headway.ports.admin import Actions, Questions
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Place:
-    """The questions and levers of one store."""
-
-    name: str
-    insight: Insight
-    operating: Operating
+class Session:
+    store: str
+    """Its name, or the address of the dashboard."""
+    questions: Questions
+    actions: Actions
     app: Headway | None
-    """None: it is behind a server."""
+    """None for a dashboard."""
 
 
-def visit(place: Headway | Remote, errand: Callable[[Place], Coroutine[Any, Any, T]]) -> T:
-    """Go there, run the errand, and come back with what it returns; errors become exit codes."""
-    result: list[T] = []
+def in_session(target: Headway | DashboardUrl, command: Callable[[Session], Awaitable[T]]) -> T:
+    """Run the command while the app is open; errors become exit codes."""
 
-    @clean_errors
-    async def there_and_back() -> None:
-        async with reach(place) as reached:
-            result.append(await errand(reached))
+    async def main() -> T:
+        if isinstance(target, DashboardUrl):
+            client = DashboardClient(target.url, os.environ.get("HEADWAY_TOKEN"))
+            both = cast("Questions", client), cast("Actions", client)
+            return await command(Session(target.url, *both, None))
+        async with target as app:
+            return await command(Session(app.store.name, app.questions, app.actions(_actor()), app))
 
-    run_loop(there_and_back())
-    return result[0]
-
-
-@asynccontextmanager
-async def reach(place: Headway | Remote) -> AsyncGenerator[Place]:
-    if isinstance(place, Remote):
-        client = RemoteClient(place.url, os.environ.get("HEADWAY_TOKEN"))
-        yield Place(place.url, client, client, None)
-        return
-    async with place:
-        yield Place(place.store.name, place.insights, place.operator(_actor()), place)
+    return run_loop(main())
 
 
 def _actor() -> str:
-    """Who did it, for the audit."""
+    """The user and the host, for the audit."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name

@@ -1,7 +1,7 @@
-"""Finding what a command is meant for: an app in a file or module, a database, or a server.
+"""The target of a command: an app in a file or module, a database, or a dashboard.
 
-Every command takes `--app TARGET`; those without arguments of their own take it as their argument,
-too. What is left out is the environment's HEADWAY_APP, else the app in this folder.
+Every command takes `--app TARGET`; commands without other arguments also take it as their argument.
+Without it the target is HEADWAY_APP from the environment, else the app in this folder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headway.errors import HeadwayError
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILES = ("app.py", "main.py", "jobs.py")
-"""Where an app is looked for when none is named."""
+"""Files that are searched for an app when no target is given."""
 DATABASE = "headway.db"
-"""The default store's file, when there is no such file either."""
+"""File of the default store, the target if none of these files has an app."""
 ENVIRONMENT = "HEADWAY_APP"
 CODE = "file.py or module:app"
 APPS = "file.py, module:app or a DSN"
@@ -37,43 +37,43 @@ PLACES = "file.py, module:app, a DSN, or http://host:port"
 
 
 @dataclass(frozen=True)
-class Remote:
-    """A server that offers the admin API."""
+class DashboardUrl:
+    """The address of a dashboard."""
 
     url: str
 
 
 @dataclass(frozen=True)
-class Named:
-    """A target as it was written, and who named it."""
+class Target:
+    """A target as it was written, and where."""
 
     text: str
     source: str
 
-    def load(self) -> Headway | Remote:
-        """What is looked at. Raises a usage error if there is no such thing."""
+    def load(self) -> Headway | DashboardUrl:
+        """The app or the dashboard. Raises a usage error if it does not exist."""
         found = self._load()
         if self.text.startswith("sqlite:///"):
             path = unquote(self.text.removeprefix("sqlite:///"))
-            if not Path(path).exists():  # a mistyped name should not make a file
+            if not Path(path).exists():  # a mistyped name must not create a file
                 raise Failed(
-                    f"there is no file {path}; name another, or make it: "
+                    f"there is no file {path}; name another, or create it: "
                     f"headway migrate up {self.text}",
                     Exit.UNREACHABLE,
                 )
         return found
 
     def load_app(self) -> Headway:
-        """What is worked on: the app or its database, which may still have to be made."""
+        """The app, or one on its database, which need not exist yet."""
         found = self._load()
-        if isinstance(found, Remote):
+        if isinstance(found, DashboardUrl):
             raise click.UsageError(
                 "this command needs the app or its database, not a server: name a file, a "
                 "module:app or a DSN"
             )
         return found
 
-    def _load(self) -> Headway | Remote:
+    def _load(self) -> Headway | DashboardUrl:
         try:
             return _load(self.text)
         except (HeadwayError, _NotFound) as error:
@@ -82,44 +82,44 @@ class Named:
 
 def app_argument(function: F) -> F:
     """`[TARGET]` or `--app TARGET`, as `app`: a Headway."""
-    return _with_argument(function, Named.load_app, "app", APPS)
+    return _with_argument(function, Target.load_app, "app", APPS)
 
 
-def place_argument(function: F) -> F:
-    """`[TARGET]` or `--app TARGET`, as `place`: a Headway or a Remote."""
-    return _with_argument(function, Named.load, "place", PLACES)
+def target_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `target`: a Headway or a DashboardUrl."""
+    return _with_argument(function, Target.load, "target", PLACES)
 
 
-def named_argument(function: F) -> F:
-    """`[TARGET]` or `--app TARGET`, as `named`: not loaded yet."""
-    return _with_argument(function, lambda named: named, "named", PLACES)
+def unloaded_argument(function: F) -> F:
+    """`[TARGET]` or `--app TARGET`, as `target`: not loaded yet."""
+    return _with_argument(function, lambda named: named, "target", PLACES)
 
 
 def code_argument(function: F) -> F:
-    """`[TARGET]` or `--app TARGET`, as `named`: a file or a module, not loaded yet."""
-    return _with_argument(function, _check_code, "named", CODE)
+    """`[TARGET]` or `--app TARGET`, as `target`: a file or a module, not loaded yet."""
+    return _with_argument(function, _check_code, "target", CODE)
 
 
 def app_option(function: F) -> F:
     """`--app TARGET`, as `app`: a Headway."""
-    return _with_option(function, Named.load_app, "app", APPS)
+    return _with_option(function, Target.load_app, "app", APPS)
 
 
-def place_option(function: F) -> F:
-    """`--app TARGET`, as `place`: a Headway or a Remote."""
-    return _with_option(function, Named.load, "place", PLACES)
+def target_option(function: F) -> F:
+    """`--app TARGET`, as `target`: a Headway or a DashboardUrl."""
+    return _with_option(function, Target.load, "target", PLACES)
 
 
-def find_target(given: str | None) -> Named:
-    """What was given, else what the environment names, else what is in this folder."""
+def find_target(given: str | None) -> Target:
+    """The given target, else HEADWAY_APP, else the app or database in this folder."""
     if given is not None:
-        return Named(given, "command line")
+        return Target(given, "command line")
     if named := os.environ.get(ENVIRONMENT):
-        return Named(named, ENVIRONMENT)
+        return Target(named, ENVIRONMENT)
     if file := find_file():
-        return Named(file, "found in this folder")
+        return Target(file, "found in this folder")
     if Path(DATABASE).is_file():
-        return Named(f"sqlite:///{DATABASE}", "found in this folder")
+        return Target(f"sqlite:///{DATABASE}", "found in this folder")
     raise click.UsageError(
         f"name the app: --app app.py, --app module:app, a DSN, or set {ENVIRONMENT} "
         f"(there is no {', '.join(FILES)} with one here, and no {DATABASE})"
@@ -127,7 +127,7 @@ def find_target(given: str | None) -> Named:
 
 
 def find_file() -> str | None:
-    """The first of the usual files here that speaks of Headway."""
+    """The first of `FILES` in this folder that contains the word headway."""
     for name in FILES:
         path = Path(name)
         if path.is_file() and "headway" in path.read_text(encoding="utf-8", errors="replace"):
@@ -135,16 +135,16 @@ def find_file() -> str | None:
     return None
 
 
-def _check_code(named: Named) -> Named:
-    if "://" in named.text:
+def _check_code(target: Target) -> Target:
+    if "://" in target.text:
         raise click.UsageError("this command runs your code: name a file or a module:app")
-    file, _, _ = named.text.partition(":")
+    file, _, _ = target.text.partition(":")
     if file.endswith(".py") and not Path(file).is_file():
         raise click.UsageError(f"there is no file {file} here")
-    return named
+    return target
 
 
-def _with_argument(function: F, load: Callable[[Named], Any], name: str, known: str) -> F:
+def _with_argument(function: F, load: Callable[[Target], Any], name: str, known: str) -> F:
     @functools.wraps(function)
     def wrapper(*args: Any, target: str | None, app_: str | None, **kwargs: Any) -> Any:
         if target is not None and app_ is not None:
@@ -155,7 +155,7 @@ def _with_argument(function: F, load: Callable[[Named], Any], name: str, known: 
     return cast("F", argument(_option(known)(wrapper)))
 
 
-def _with_option(function: F, load: Callable[[Named], Any], name: str, known: str) -> F:
+def _with_option(function: F, load: Callable[[Target], Any], name: str, known: str) -> F:
     @functools.wraps(function)
     def wrapper(*args: Any, app_: str | None, **kwargs: Any) -> Any:
         return function(*args, **{name: load(find_target(app_))}, **kwargs)
@@ -178,9 +178,9 @@ class _NotFound(Exception):
     pass
 
 
-def _load(text: str) -> Headway | Remote:
+def _load(text: str) -> Headway | DashboardUrl:
     if text.startswith(("http://", "https://")):
-        return Remote(text.rstrip("/"))
+        return DashboardUrl(text.rstrip("/"))
     if "://" in text:
         return Headway(text)
     module_name, _, attribute = text.partition(":")
@@ -224,13 +224,13 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: Exception) -> Failed:
-    """The app's own code raised: its author is shown where."""
+    """The error with the traceback of the app's own code."""
     own = traceback.TracebackException.from_exception(error)
     for place, frame in enumerate(own.stack):
         if "importlib" not in frame.filename and frame.filename != __file__:
             del own.stack[:place]
             break
     else:
-        own.stack.clear()  # a syntax error names its own place
+        own.stack.clear()  # a syntax error names its line itself
     shown = "".join(own.format()).rstrip()
     return Failed(f"{name} cannot be imported:\n{shown}", Exit.PROBLEM)

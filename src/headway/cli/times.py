@@ -1,4 +1,4 @@
-"""Times as people write and read them: `5m`, `1h30m`, `2026-12-24T18:00`."""
+"""Times as people write them on the command line: `5m`, `1h30m`, `2026-12-24T18:00`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from headway.domain.times import EARLIEST, LATEST, check_moment, check_seconds
+from headway.domain.validation import EARLIEST, LATEST, check_moment, check_seconds
 from headway.errors import InvalidOption
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -51,36 +51,3 @@ def moment(text: str) -> datetime:
             f"{text[:40]!r} is out of reach; give a time between the years "
             f"{EARLIEST.year} and {LATEST.year}"
         ) from None
-
-
-def spoken(seconds: float) -> str:
-    """`0.4 ms`, `12 ms`, `3.2 s`, `4 m`, `1 h 30 m`, `2 d 3 h`."""
-    if seconds < 0:
-        return f"-{spoken(-seconds)}"
-    if seconds < 0.9995:
-        milliseconds = seconds * 1000
-        if 0 < milliseconds < 0.05:
-            return "under 0.1 ms"
-        return f"{_short(milliseconds)} ms" if milliseconds < 9.95 else f"{milliseconds:.0f} ms"
-    if seconds < 59.95:
-        return f"{_short(seconds)} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} m"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} m" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def _short(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
-
-
-def ago(when: datetime, now: datetime) -> str:
-    """`3 m ago`, `in 5 m`, `now`."""
-    seconds = (now - when).total_seconds()
-    if abs(seconds) < 0.5:
-        return "now"
-    return f"{spoken(seconds)} ago" if seconds > 0 else f"in {spoken(-seconds)}"

@@ -1,15 +1,17 @@
-"""What people and programs change from outside a worker, as operations that any runner can drive.
+"""Changes from outside a worker, as operations that any runner can drive; client and operators
+share them.
 
-Each looks first, with the rows locked, and changes only if all of what was asked can be done: a
-refusal inside the caller's transaction leaves nothing half done.
+The client's verbs lock the rows first and change all jobs or none: a refusal inside the caller's
+transaction leaves nothing half done. Operators' actions pass over jobs in the wrong state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Literal
 
-from headway.after_commit.effects import Consequences
+from headway.after_commit.effects import Effects
 from headway.domain.events import JobsDeleted
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
@@ -62,65 +64,78 @@ def retry(
     ids: Sequence[str],
     input_for: Callable[[JobRecord], str] | None,
     now: datetime | None,
-) -> Operation[Consequences]:
-    """Retry: make dead letters and cancelled jobs pending again."""
+) -> Operation[Effects]:
+    """Make failed and cancelled jobs pending again."""
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
         ALLOWED[JobAction.RETRY],
         "only failed and cancelled jobs can be retried",
     )
-    consequences = Consequences()
-    if input_for is None:
-        yield from store.retry([job.id for job in jobs], now=now)
-    else:
-        for job in jobs:
-            yield from store.retry([job.id], input=input_for(job), now=now)
-    for job in jobs:
-        consequences.retry(job)
-    return consequences
+    return (yield from change(store, JobAction.RETRY, jobs, now, input_for))
 
 
-def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
+def cancel(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Effects]:
     jobs = yield from current_jobs(store, ids, lock=True)
     _check_states(
         jobs,
         (*ALLOWED[JobAction.CANCEL], JobState.CANCELLED),
-        "what has ended cannot be cancelled",
+        "a job that has ended cannot be cancelled",
     )
     open_jobs = [job for job in jobs if job.state is not JobState.CANCELLED]
-    consequences = Consequences()
-    yield from store.cancel([job.id for job in open_jobs], now=now)
-    for job in open_jobs:
-        consequences.cancel(job)
-    return consequences
+    return (yield from change(store, JobAction.CANCEL, open_jobs, now))
 
 
-def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Consequences]:
+def trigger(store: Operations, ids: Sequence[str], now: datetime | None) -> Operation[Effects]:
     jobs = yield from current_jobs(store, ids, lock=True)
-    _check_states(jobs, ALLOWED[JobAction.RUN_NOW], "only pending jobs can be triggered")
-    yield from store.trigger([job.id for job in jobs], now=now)
-    consequences = Consequences()
+    _check_states(jobs, ALLOWED[JobAction.TRIGGER], "only pending jobs can be triggered")
+    return (yield from change(store, JobAction.TRIGGER, jobs, now))
+
+
+def change(
+    store: Operations,
+    action: Literal[JobAction.RETRY, JobAction.CANCEL, JobAction.TRIGGER],
+    jobs: Sequence[JobRecord],
+    now: datetime | None,
+    input_for: Callable[[JobRecord], str] | None = None,
+) -> Operation[Effects]:
+    """Retry, cancel or trigger jobs that are locked and in a state that allows it."""
+    effects = Effects()
+    ids = [job.id for job in jobs]
+    match action:
+        case JobAction.RETRY:
+            if input_for is None:
+                yield from store.retry(ids, now=now)
+            else:
+                for job in jobs:
+                    yield from store.retry([job.id], input=input_for(job), now=now)
+            follow = effects.retry
+        case JobAction.CANCEL:
+            yield from store.cancel(ids, now=now)
+            follow = effects.cancel
+        case JobAction.TRIGGER:
+            yield from store.trigger(ids, now=now)
+            follow = effects.trigger
     for job in jobs:
-        consequences.trigger(job)
-    return consequences
+        follow(job)
+    return effects
 
 
-def resume(store: Operations, queue: str, now: datetime | None) -> Operation[Consequences]:
+def resume(store: Operations, queue: str, now: datetime | None) -> Operation[Effects]:
     """Let a queue's jobs be claimed again, at once: workers for the types of the newest of them
     are woken, others find theirs when they look."""
     yield from store.pause(queue, False, now=now)
     waiting = JobFilter(states=(JobState.PENDING,), queues=(queue,), due=True)
     page = yield from store.find(waiting, limit=MAX_PAGE, now=now)
-    consequences = Consequences()
+    effects = Effects()
     for type in sorted({job.type for job in page.jobs}):
-        consequences.schedule(queue, type, None, count=0)
-    return consequences
+        effects.schedule(queue, type, None, count=0)
+    return effects
 
 
 def delete_sequences(
     store: Operations, ids: Sequence[str], cascade: bool
-) -> Operation[tuple[list[str], Consequences]]:
+) -> Operation[tuple[list[str], Effects]]:
     """Delete whole trees by their roots; the ids of the jobs that are gone."""
     jobs = yield from store.get(ids)
     roots: dict[str, None] = {}
@@ -147,47 +162,47 @@ def delete_sequences(
         roots |= dict.fromkeys(fresh)
         if fresh and not cascade:
             raise SequencesNeeded(fresh)
-    gone = yield from store.delete([job.id for job in doomed])
-    consequences = Consequences()
+    gone = yield from store.delete_jobs([job.id for job in doomed])
+    effects = Effects()
     for job in doomed:
-        consequences.take(job, "not_found")
+        effects.take(job, "not_found")
         if job.id == job.sequence_id:
-            consequences.end(job)
-    consequences.events.append(JobsDeleted(len(gone)))
-    return gone, consequences
+            effects.end(job)
+    effects.events.append(JobsDeleted(len(gone)))
+    return gone, effects
 
 
 def complete_job(
     store: Operations, job: JobRecord, output: str | None, now: datetime | None
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     """End a sequence without a worker, with the job that `open_job` has locked."""
     freed = yield from store.finish(job.id, output, None, now=now)
-    consequences = Consequences()
-    consequences.complete(job)
-    consequences.complete_sequence(job)
-    consequences.free(freed)
-    return consequences
+    effects = Effects()
+    effects.complete(job)
+    effects.complete_sequence(job)
+    effects.free(freed)
+    return effects
 
 
 def continue_job(
     store: Operations, job: JobRecord, succession: Succession, now: datetime | None
-) -> Operation[tuple[JobRecord, Consequences]]:
+) -> Operation[tuple[JobRecord, Effects]]:
     """Go on without a worker, and lock the job that follows."""
-    consequences = Consequences()
+    effects = Effects()
     if succession.blockers:
         stored = yield from store.insert(succession.blockers, now=now)
         successor = with_stored_blockers(succession.successor, succession.blockers, stored)
-        consequences.create(succession.blockers, stored, watched=True)
+        effects.create(succession.blockers, stored, watched=True)
     else:
         successor = succession.successor
     freed = yield from store.finish(job.id, None, successor, now=now)
     (following,) = yield from store.current([job.sequence_id], lock=True)
     if following is None:
         raise JobNotFound(job.sequence_id)
-    consequences.complete(job)
-    consequences.free(freed)
-    consequences.create([successor], [_as_inserted(following, successor)], watched=True)
-    return following, consequences
+    effects.complete(job)
+    effects.free(freed)
+    effects.create([successor], [_as_inserted(following, successor)], watched=True)
+    return following, effects
 
 
 def open_job(store: Operations, id: str, type: str | None) -> Operation[JobRecord]:

@@ -1,22 +1,23 @@
-"""The client: starts, waits for, completes, cancels, retries and deletes, from any process."""
+"""The client: starts, waits for, completes, cancels, retries and deletes jobs.
+
+`scripts/make_sync.py` makes sync_client.py of this module: run `make sync` after a change.
+"""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
-from uuid import UUID
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.client import changes
 from headway.client.completion import Completion
+from headway.client.handle import Decode, Handle, decoder_of
 from headway.client.result import POLL_EVERY, wait_for_result
-from headway.client.sequence import Sequence, decoder_of
 from headway.client.targets import (
-    AnyType,
     Target,
     Targets,
     check_page,
@@ -27,43 +28,59 @@ from headway.client.targets import (
 )
 from headway.domain.events import StoreFailed
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.names import check_name
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
-    B1,
-    B2,
-    B3,
-    B4,
-    B5,
-    B6,
+    A,
+    AnyRequest,
+    ContinuationRequest,
     R,
+    R_co,
     Request,
-    S,
     SequenceReference,
-    Source,
     StartOptions,
-    Step,
 )
+from headway.domain.validation import check_name
 from headway.domain.views import Progress
 from headway.errors import StoreError
-from headway.jobs.job_type import StepType
-from headway.jobs.payloads import Outputs
-from headway.jobs.plan import Plan, check_startable, plan_start
+from headway.jobs.job_type import AnyType, ContinuationType
+from headway.jobs.payloads import Payloads
+from headway.jobs.plan import Plan, plan_start
 from headway.jobs.registry import Registry
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.runtime.backoff import in_short
+from headway.runtime.store_errors import in_short
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Sequence(Handle[R_co]):
+    """The handle of a sequence: its id, and its result."""
+
+    __slots__ = ("_client",)
+
+    def __init__(
+        self, client: Client, id: str, decode: Decode | None, *, deduplicated: bool = False
+    ) -> None:
+        super().__init__(id, decode, deduplicated)
+        self._client = client
+
+    async def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
+        return await self._client.wait(self, timeout=timeout)
+
+    async def get(self) -> JobRecord:
+        """Its current job, whose state is the sequence's."""
+        return await self._client.current(self)
+
+
 class Client:
-    """Safe to use from any number of tasks. Where a verb takes `tx`, what it does happens in the
-    caller's transaction: rolled back means that it never happened."""
+    """Safe to use from any number of tasks. A verb with a `tx` works in the caller's transaction:
+    after a rollback it has done nothing."""
 
     def __init__(
         self,
@@ -82,88 +99,27 @@ class Client:
         self._observers = observers
         self._clock = clock
         self._poll_every = poll_every
-        self._outputs = Outputs(registry, codec)
-        self._teller = Teller(store, notifier, observers)
+        self._payloads = Payloads(registry, codec)
+        self._publisher = Publisher(store, notifier, observers)
 
-    def request(self, type: str, /, **arguments: Any) -> Step[Any]:
-        """A request by the job type's name. Raises UnknownJobType if it is not registered here."""
+    def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
+        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
         return self._registry.type(type).request(**arguments)
 
-    @overload
-    async def start(self, request: Request[R], **options: Unpack[StartOptions]) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1],
-        *,
-        blockers: tuple[Source[B1]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1, B2],
-        *,
-        blockers: tuple[Source[B1], Source[B2]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1, B2, B3],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1, B2, B3, B4],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1, B2, B3, B4, B5],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, B1, B2, B3, B4, B5, B6],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    @overload
-    async def start(
-        self,
-        request: Request[R, *tuple[S, ...]],
-        *,
-        blockers: list[Source[S]],
-        **options: Unpack[StartOptions],
-    ) -> Sequence[R]: ...
-    async def start(self, request: Any, *, blockers: Any = None, **options: Any) -> Any:
-        """Store a job, with its blockers, that begins a sequence; its handle.
+    async def start(self, request: Request[R], **options: Unpack[StartOptions]) -> Sequence[R]:
+        """Start a sequence with its first job and that job's blockers; the handle of the sequence.
 
-        Everything is checked before anything is written: raises InvalidRequest or one of its kind.
+        Everything is checked before anything is written: raises InvalidRequest or a subclass.
         """
-        check_startable(request)
         tx = options.pop("tx", None)
-        if blockers is not None or options:
-            request = request.using(blockers=blockers, **options)
-        plan = plan_start((request,))
+        plan = plan_start((request,), options)
         (sequence,) = await self._store_plan(plan, (request,), tx)
         return sequence
 
     async def start_many(
         self, requests: Iterable[Request[R]], *, tx: Any = None
     ) -> builtins.list[Sequence[R]]:
-        """Start many at once, all or none; `request.using(...)` gives each its own options."""
+        """Start many sequences, all or none; `request.using(...)` sets the options of one."""
         asked = tuple(requests)
         return await self._store_plan(plan_start(asked), asked, tx) if asked else []
 
@@ -179,9 +135,9 @@ class Client:
             self._observers.end_start(starting, error)
             raise
         self._observers.end_start(starting)
-        consequences = Consequences()
-        consequences.create(plan.jobs, stored, watched=self._teller.watched)
-        await self._told(tx, consequences)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        await self._tell(tx, effects)
         return [
             Sequence(
                 self,
@@ -192,23 +148,21 @@ class Client:
             for place, request in zip(plan.heads, requests, strict=True)
         ]
 
-    @overload
-    def sequence(self, id: Target) -> Sequence[Any]: ...
-    @overload
-    def sequence(self, id: Target, type: StepType[..., R, *tuple[Any, ...]]) -> Sequence[R]: ...
-    def sequence(self, id: Target, type: AnyType | None = None) -> Sequence[Any]:
-        """The handle of a sequence that was started elsewhere; nothing is looked up."""
+    def sequence(
+        self, id: Target, type: ContinuationType[..., A, *tuple[Any, ...]] | None = None
+    ) -> Sequence[A]:
+        """The handle of a sequence that was started elsewhere; the store is not asked."""
         decode = None if type is None else type.definition.decode_result
         return Sequence(self, sequence_of(id), decode)
 
     async def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
-        """What the sequence yields, once it has ended. Raises WaitTimeout, SequenceFailed,
-        SequenceCancelled, and JobNotFound."""
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
         result: R = await wait_for_result(
             self._store,
-            self._notifier,
             sequence.id,
             decoder_of(sequence),
+            notifier=self._notifier,
             timeout=timeout,
             poll_every=self._poll_every,
         )
@@ -224,9 +178,9 @@ class Client:
         return job
 
     async def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
-        """What the current job of a sequence waits for, or waited for: the current jobs of its
-        blockers, in order, as far as they are kept. One that is `failed` or `cancelled` keeps it
-        blocked until it is retried; its `failure` says why."""
+        """The current jobs of the blockers of a sequence's current job, in order; pruned ones are
+        left out. A blocker that is `failed` or `cancelled` keeps the job blocked until the blocker
+        is retried; the blocker's `failure` says why."""
         return await self._run(tx, changes.blockers_of, self._store, target_id(sequence))
 
     async def list(
@@ -240,7 +194,7 @@ class Client:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Jobs, newest first, a page at a time; pass a page's cursor to get the next one."""
+        """A page of jobs, newest first; its cursor gets the next page."""
         which = make_filter(state, type, queue, sequence, root)
         return await self._store.run(
             self._store.find, which, cursor=cursor, limit=check_page(limit)
@@ -251,12 +205,12 @@ class Client:
         return await self._store.run(self._store.attempts, target_id(id))
 
     async def progress(self, id: Target) -> Progress | None:
-        """How far a job last said it was; None if it never did."""
+        """The last progress that a job reported; None if it reported none."""
         (found,) = await self._store.run(self._store.progress, [target_id(id)])
         return found
 
     async def counts(self) -> builtins.list[JobCount]:
-        """How many jobs there are, by queue, type and state; exact, so it looks at them all."""
+        """Numbers of jobs by queue, type and state; exact, so the store counts every job."""
         return await self._store.run(self._store.counts)
 
     async def queues(self) -> builtins.list[QueueRecord]:
@@ -266,54 +220,51 @@ class Client:
         return await self._store.run(self._store.workers)
 
     async def pause(self, queue: str) -> None:
-        """Let no more jobs of this queue be claimed; those that run go on."""
+        """Stop workers from claiming jobs of this queue; running jobs go on."""
         name = check_name("queue", queue)
         await self._store.run(self._store.pause, name, True, now=self._clock.now())
 
     async def resume(self, queue: str) -> None:
-        """Undo `pause`, and wake workers for what waits in the queue."""
+        """Undo `pause`, and wake workers for the jobs that are due in the queue."""
         name = check_name("queue", queue)
         now = self._clock.now()
-        await self._told(None, await self._run(None, changes.resume, self._store, name, now))
+        await self._tell(None, await self._run(None, changes.resume, self._store, name, now))
 
     async def retry(
         self,
         targets: Targets,
         *,
-        input: Step[Any, *tuple[Any, ...]] | Mapping[str, Any] | None = None,
+        input: AnyRequest | Mapping[str, Any] | None = None,
         tx: Any = None,
     ) -> None:
-        """Make failed or cancelled sequences go on where they stopped, all or none: their current
-        jobs are due now, with all attempts before them, and with another `input` if one is given
-        (a request of the same type, or arguments by name)."""
-        edit = None if input is None else partial(self._outputs.edited_input, input)
+        """Retry the current jobs of failed or cancelled sequences, all or none: they are due now,
+        with their full number of attempts. `input` replaces their input: a request of the same
+        type, or arguments by name."""
+        edit = None if input is None else partial(self._payloads.encode_input, input)
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        await self._tell(tx, effects)
 
     async def cancel(self, targets: Targets, *, tx: Any = None) -> None:
-        """End sequences where they are, all or none; who runs their jobs is told to stop."""
+        """Cancel sequences, all or none; workers that run their jobs are told to stop."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        await self._tell(tx, effects)
 
     async def trigger(self, targets: Targets, *, tx: Any = None) -> None:
         """Make pending jobs due now, all or none."""
         ids = target_ids(targets)
-        consequences = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
-        await self._told(tx, consequences)
+        effects = await self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        await self._tell(tx, effects)
 
     async def delete_sequences(
         self, targets: Targets, *, cascade: bool = False, tx: Any = None
     ) -> builtins.list[str]:
-        """Delete root sequences with everything that was started by them; the ids of the jobs that
-        are gone. Raises SequencesNeeded while others depend on them, unless with `cascade` those
-        are deleted too."""
+        """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
+        Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
         ids = target_ids(targets)
-        gone, consequences = await self._run(
-            tx, changes.delete_sequences, self._store, ids, cascade
-        )
-        await self._told(tx, consequences)
+        gone, effects = await self._run(tx, changes.delete_sequences, self._store, ids, cascade)
+        await self._tell(tx, effects)
         return gone
 
     @overload
@@ -324,42 +275,29 @@ class Client:
     def complete_sequence(
         self,
         sequence: Target,
-        type: StepType[..., R, *tuple[Any, ...]],
+        type: ContinuationType[..., A, *tuple[Any, ...]] | None = None,
         *,
         tx: Any = None,
-    ) -> AbstractAsyncContextManager[Completion[R]]: ...
-    @overload
-    def complete_sequence(
-        self, sequence: JobRecord | UUID | str, *, tx: Any = None
-    ) -> AbstractAsyncContextManager[Completion[Any]]: ...
+    ) -> AbstractAsyncContextManager[Completion[A]]: ...
     def complete_sequence(
         self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
     ) -> AbstractAsyncContextManager[Completion[Any]]:
-        """Lock the current job of a sequence, to complete it without a worker:
-        `async with client.complete_sequence(id, approve) as completion`.
+        """Open the current job of a sequence, to complete it without a worker:
+        `async with client.complete_sequence(id, approve) as completion`. See Completion for its
+        lock and its commit.
 
-        Commits when the block is left, or with the caller's transaction. Raises WrongState if the
-        sequence has ended, InvalidRequest if its current job is not of the `type` given.
+        Raises WrongState if the sequence has ended, InvalidRequest if its current job is not of
+        the `type` given.
         """
-        return self._complete_sequence(target_id(sequence), type, tx)
-
-    @asynccontextmanager
-    async def _complete_sequence(
-        self, sequence_id: str, type: AnyType | None, tx: Any
-    ) -> AsyncGenerator[Completion[Any]]:
-        if tx is None:
-            async with self._store.begin() as own:
-                completion = await self._open(own, sequence_id, type)
-                yield completion
-        else:
-            completion = await self._open(tx, sequence_id, type)
-            yield completion
-        await self._told(tx, completion.consequences)
-
-    async def _open(self, tx: Any, sequence_id: str, type: AnyType | None) -> Completion[Any]:
-        name = None if type is None else type.name
-        job = await self._store.run_in(tx, changes.open_job, self._store, sequence_id, name)
-        return Completion(self._store, tx, self._clock, partial(self._outputs.encode, type), job)
+        return Completion.open(
+            self._store,
+            self._publisher,
+            self._clock,
+            partial(self._payloads.encode_output, type),
+            sequence_id=target_id(sequence),
+            type=None if type is None else type.name,
+            tx=tx,
+        )
 
     async def _run(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -372,8 +310,8 @@ class Client:
             self._observers.observe(StoreFailed(None, "client", in_short(error)))
             raise
 
-    async def _told(self, tx: Any, consequences: Consequences) -> None:
+    async def _tell(self, tx: Any, effects: Effects) -> None:
         if tx is None:
-            await self._teller.tell(consequences)
+            await self._publisher.publish(effects)
         else:
-            await self._teller.tell_with(tx, consequences)
+            await self._publisher.publish_with(tx, effects)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from headway.after_commit.effects import Consequences, Teller
+from headway.after_commit.effects import Effects, Publisher
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState
-from headway.domain.request import Step
+from headway.domain.request import ContinuationRequest
 from headway.errors import InvalidRequest, WrongState
 from headway.jobs.plan import Succession, plan_successor
 from headway.ports.clock import Clock
@@ -27,7 +27,7 @@ Encode = Callable[[str, Any], str | None]
 class Completion(Generic[R]):
     """The current job of a sequence, locked until the transaction ends.
 
-    Complete it, continue it, one step after another, or only look.
+    Complete it, continue its sequence with one or more jobs, or only read `job`.
     """
 
     def __init__(self, store: Store, tx: Any, clock: Clock, encode: Encode, job: JobRecord) -> None:
@@ -36,85 +36,116 @@ class Completion(Generic[R]):
         self._clock = clock
         self._encode = encode
         self.job = job
-        """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        """The sequence's current job; after `continue_with`, the next one."""
+        self._effects = Effects()
         self._ended = False
 
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        store: Store,
+        publisher: Publisher,
+        clock: Clock,
+        encode: Encode,
+        *,
+        sequence_id: str,
+        type: str | None,
+        tx: Any,
+    ) -> AsyncGenerator[Completion[Any]]:
+        if tx is None:
+            async with store.begin() as own:
+                job = await store.run_in(own, changes.open_job, store, sequence_id, type)
+                completion = cls(store, own, clock, encode, job)
+                yield completion
+            await publisher.publish(completion._effects)
+        else:
+            job = await store.run_in(tx, changes.open_job, store, sequence_id, type)
+            completion = cls(store, tx, clock, encode, job)
+            yield completion
+            await publisher.publish_with(tx, completion._effects)
+
     async def complete(self, output: R) -> None:
-        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        """End the sequence with this output. A worker that runs the job is told to stop, and its
+        own output is refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
-        self.consequences.absorb(
+        self._effects.absorb(
             await self._store.run_in(
                 self._tx, changes.complete_job, self._store, self.job, text, self._clock.now()
             )
         )
         self._ended = True
 
-    async def continue_with(self, step: Step[R]) -> None:
-        """Complete the job and let its sequence go on with another one."""
+    async def continue_with(self, request: ContinuationRequest[R]) -> None:
+        """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
-        self.job, consequences = await self._store.run_in(
+        self.job, effects = await self._store.run_in(
             self._tx,
             changes.continue_job,
             self._store,
             self.job,
-            plan_successor(step, self.job),
+            plan_successor(request, self.job),
             self._clock.now(),
         )
-        self.consequences.absorb(consequences)
+        self._effects.absorb(effects)
 
 
-class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generic[R]):
-    """The same without an event loop. In the caller's transaction the job stays locked; without
-    one, every step is a transaction of its own, refused if the sequence has moved meanwhile."""
+class SyncCompletion(Generic[R]):
+    """The same without an event loop, and without a transaction of its own.
+
+    In the caller's transaction the job stays locked until that ends. Without one, each step is a
+    transaction, and refused if the sequence has moved since the last one.
+    """
 
     def __init__(
         self,
         store: Store,
-        tx: Any,
+        publisher: Publisher,
         clock: Clock,
         encode: Encode,
-        teller: Teller,
+        *,
         sequence_id: str,
         type: str | None,
+        tx: Any,
     ) -> None:
         self._store = store
-        self._tx = tx
+        self._publisher = publisher
         self._clock = clock
         self._encode = encode
-        self._teller = teller
-        self._ended = False
+        self._tx = tx
         self.job = self._run(changes.open_job, store, sequence_id, type)
-        """The sequence's current job; after `continue_with`, the one that follows."""
-        self.consequences = Consequences()
+        """The sequence's current job; after `continue_with`, the next one."""
+        self._effects = Effects()
+        self._ended = False
 
     def complete(self, output: R) -> None:
-        """End the sequence with this output. Whoever runs the job is told, and refused."""
+        """End the sequence with this output. A worker that runs the job is told to stop, and its
+        own output is refused."""
         _check_open(self.job, self._ended)
         text = self._encode(self.job.type, output)
         self._tell(self._run(_complete_again, self._store, self.job, text, self._clock))
         self._ended = True
 
-    def continue_with(self, step: Step[R]) -> None:
-        """Complete the job and let its sequence go on with another one."""
+    def continue_with(self, request: ContinuationRequest[R]) -> None:
+        """Complete the job and continue its sequence with another one."""
         _check_open(self.job, self._ended)
-        succession = plan_successor(step, self.job)
-        self.job, consequences = self._run(
+        succession = plan_successor(request, self.job)
+        self.job, effects = self._run(
             _continue_again, self._store, self.job, succession, self._clock
         )
-        self._tell(consequences)
+        self._tell(effects)
 
     def _run(self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         if self._tx is None:
             return self._store.run_sync(operation, *args, **kwargs)
         return self._store.run_in_sync(self._tx, operation, *args, **kwargs)
 
-    def _tell(self, consequences: Consequences) -> None:
+    def _tell(self, effects: Effects) -> None:
         if self._tx is None:
-            self._teller.tell_soon(consequences)
+            self._publisher.publish_soon(effects)
         else:
-            self.consequences.absorb(consequences)
+            self._effects.absorb(effects)
 
     def __enter__(self) -> Self:
         return self
@@ -126,24 +157,25 @@ class BlockingCompletion(AbstractContextManager["BlockingCompletion[R]"], Generi
         traceback: TracebackType | None,
     ) -> None:
         if self._tx is not None and kind is None:
-            self._teller.tell_with_sync(self._tx, self.consequences)
+            self._publisher.publish_with_sync(self._tx, self._effects)
 
 
 def _complete_again(
     store: Operations, job: JobRecord, output: str | None, clock: Clock
-) -> Operation[Consequences]:
+) -> Operation[Effects]:
     locked = yield from _reopen(store, job)
     return (yield from changes.complete_job(store, locked, output, clock.now()))
 
 
 def _continue_again(
     store: Operations, job: JobRecord, succession: Succession, clock: Clock
-) -> Operation[tuple[JobRecord, Consequences]]:
+) -> Operation[tuple[JobRecord, Effects]]:
     locked = yield from _reopen(store, job)
     return (yield from changes.continue_job(store, locked, succession, clock.now()))
 
 
 def _reopen(store: Operations, job: JobRecord) -> Operation[JobRecord]:
+    """Lock the job again; refused if its sequence has a new current job."""
     locked = yield from changes.open_job(store, job.sequence_id, None)
     if locked.id != job.id:
         raise InvalidRequest(

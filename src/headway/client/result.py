@@ -1,4 +1,8 @@
-"""Waiting for a sequence's result: subscribe, look, then wait for a notification or look again."""
+"""Waiting for the result of a sequence.
+
+The async client subscribes to notifications, reads the state, then waits for a notification or the
+next poll. The sync client only polls.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.errors import (
+    Failure,
     JobNotFound,
-    SequenceCancelled,
-    SequenceFailed,
-    WaitTimeout,
+    ResultCancelled,
+    ResultFailed,
+    ResultTimeout,
 )
 from headway.ports.notifications import Interest, Notification
 from headway.ports.notifier import Disposer, Listener, Notifier, NotifierStatus, StatusListener
@@ -23,36 +28,36 @@ from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 
 POLL_EVERY = 0.1
-"""Seconds between looks where no notifications may come."""
+"""Seconds between polls while no notifications can be received."""
 LESS_OFTEN = 2.0
-"""How many times longer than a worker somebody who waits may sleep: it is one of many."""
+"""How many times longer than a worker a waiting client pauses: there may be many clients."""
 
 _log = logging.getLogger("headway")
-_GOES_ON: Final = object()
+_NOT_ENDED: Final = object()
 
 
 async def wait_for_result(
     store: Store,
-    notifier: Notifier,
     sequence_id: str,
     decode: Callable[[str | None], Any],
     *,
+    notifier: Notifier,
     timeout: float | None,
     poll_every: float,
 ) -> Any:
-    """What the sequence yields. Raises WaitTimeout, SequenceFailed, SequenceCancelled, or
-    JobNotFound if there is no such sequence, or no longer."""
+    """The output of the sequence. Raises ResultTimeout, ResultFailed, ResultCancelled, and
+    JobNotFound if the sequence does not exist or is deleted meanwhile."""
     _check_timeout(timeout)
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
     ended = asyncio.Event()
-    patience = _Patience(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
+    pauses = _Pauses(poll_every, polling_saved(store, notifier) * LESS_OFTEN)
 
     def listen(_: Notification) -> None:
         ended.set()
 
     def attend(status: NotifierStatus) -> None:
-        patience.told = status.connected
+        pauses.told = status.connected
         ended.set()  # notifications may have been missed
 
     dispose = await _subscribe(notifier, sequence_id, listen, attend)
@@ -61,9 +66,9 @@ async def wait_for_result(
             ended.clear()
             (job,) = await store.run(store.current, [sequence_id])
             result = _result(job, sequence_id, decode)
-            if result is not _GOES_ON:
+            if result is not _NOT_ENDED:
                 return result
-            pause = patience.next()
+            pause = pauses.next()
             if deadline is not None:
                 pause = min(pause, deadline - loop.time())
                 if pause <= 0:
@@ -86,14 +91,14 @@ def wait_for_result_sync(
     timeout: float | None,
     poll_every: float,
 ) -> Any:
-    """The same for callers without an event loop: they get no notifications, and look again."""
+    """The same for callers without an event loop, who get no notifications."""
     _check_timeout(timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = min(0.01, poll_every)
     while True:
         (job,) = store.run_sync(store.current, [sequence_id])
         result = _result(job, sequence_id, decode)
-        if result is not _GOES_ON:
+        if result is not _NOT_ENDED:
             return result
         if deadline is not None:
             left = deadline - time.monotonic()
@@ -104,8 +109,8 @@ def wait_for_result_sync(
         pause = min(pause * 1.5, poll_every)
 
 
-class _Patience:
-    """How long to wait for a notification: longer each time, and while the notifier works."""
+class _Pauses:
+    """Seconds between polls: longer and longer while notifications can be received."""
 
     def __init__(self, poll_every: float, longer: float) -> None:
         self.told = False
@@ -142,15 +147,15 @@ def _result(job: JobRecord | None, sequence_id: str, decode: Callable[[str | Non
                 if job.last_error is None
                 else decode_failure(job.last_error)
             )
-            raise SequenceFailed(sequence_id, job.id, job.type, failure)
+            raise ResultFailed(sequence_id, job.id, job.type, failure)
         case JobState.CANCELLED:
-            raise SequenceCancelled(sequence_id)
+            raise ResultCancelled(sequence_id)
         case JobState.BLOCKED | JobState.PENDING | JobState.RUNNING:
-            return _GOES_ON
+            return _NOT_ENDED
 
 
-def _late(job: JobRecord | None, sequence_id: str, timeout: float | None) -> WaitTimeout:
-    return WaitTimeout(sequence_id, timeout or 0.0, "absent" if job is None else job.state)
+def _late(job: JobRecord | None, sequence_id: str, timeout: float | None) -> ResultTimeout:
+    return ResultTimeout(sequence_id, timeout or 0.0, "absent" if job is None else job.state)
 
 
 def _check_timeout(timeout: float | None) -> None:

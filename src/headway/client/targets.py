@@ -1,4 +1,4 @@
-"""How callers name jobs and sequences: by handle, record or id, or by what they have in common."""
+"""How callers name jobs and sequences: by handle, record or id, or by a filter."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
+from headway.domain.validation import check_id
 from headway.errors import InvalidOption
-from headway.jobs.job_type import StepType
+from headway.jobs.job_type import AnyType, ContinuationType
 
 T = TypeVar("T")
 
-AnyType = StepType[..., Any, *tuple[Any, ...]]
 Target = SequenceReference[Any] | JobRecord | UUID | str
 """A job or a sequence, by handle, by record or by id."""
 Targets = Target | Iterable[Target]
@@ -26,12 +25,12 @@ def target_id(target: Target) -> str:
 
 
 def sequence_of(target: Target) -> str:
-    """The sequence that is meant; a record knows its own."""
+    """The id of a sequence; a record names the sequence of its job."""
     return target.sequence_id if isinstance(target, JobRecord) else target_id(target)
 
 
 def target_ids(targets: Targets) -> list[str]:
-    """The ids of one or many, each once."""
+    """The ids of one or many targets, each once."""
     if isinstance(targets, SequenceReference | JobRecord | UUID | str):
         return [target_id(targets)]
     return list(dict.fromkeys(target_id(target) for target in targets))
@@ -47,7 +46,8 @@ def make_filter(
     return JobFilter(
         states=tuple(_state(one) for one in _many(state, str)),
         types=tuple(
-            one.name if isinstance(one, StepType) else one for one in _many(type, str | StepType)
+            one.name if isinstance(one, ContinuationType) else one
+            for one in _many(type, str | ContinuationType)
         ),
         queues=tuple(_many(queue, str)),
         sequence_id=None if sequence is None else sequence_of(sequence),

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from headway.stores.sql.caller_transaction import Joining as _Base
+    from headway.stores.sql.caller_transaction import CallerTransactions as _Base
 else:
     _Base = object
 

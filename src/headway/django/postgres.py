@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.django.connection_store import DjangoConnectionStore
 from headway.django.database import postgres_dsn
-from headway.drivers.postgres import describe
+from headway.drivers.postgres_connection import describe
 from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.postgres import PostgresNotifier
 from headway.ports.store import MigrationStatus
@@ -33,7 +33,7 @@ class DjangoPostgresWorkerStore(PostgresStore):
     def _locate(self) -> None:
         self._dsn = postgres_dsn(self.using)
         self.name = describe(self._dsn)
-        self._lanes.clear()  # claim bounds of another database do not apply
+        self._claim_bounds.clear()  # those of another database do not hold here
 
 
 class DjangoPostgresClientStore(DjangoConnectionStore, PostgresStore):

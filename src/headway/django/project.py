@@ -14,20 +14,23 @@ from django.apps import apps
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from headway.after_commit.effects import Consequences
-from headway.app import Headway, Opening, SyncClient
-from headway.client.completion import BlockingCompletion
-from headway.client.targets import AnyType, Target
+from headway.after_commit.effects import Effects
+from headway.app import Headway
+from headway.client.completion import SyncCompletion
+from headway.client.sync_headway import SyncHeadway
+from headway.client.targets import Target
 from headway.django.database import vendor
 from headway.django.task_settings import queue_names
 from headway.domain.request import SequenceReference
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler, Mode
+from headway.jobs.job_type import AnyType
 from headway.notifiers.none import NoNotifier
 from headway.notifiers.urls import notifier_from_url
 from headway.ports.notifications import Notification
 from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
+from headway.runtime.shared_resource import SharedResource
 
 _log = logging.getLogger("headway")
 _OPTIONS: dict[str, Any] = {
@@ -65,8 +68,9 @@ def described_app() -> DjangoHeadway:
 class DjangoHeadway(Headway):
     """Jobs in one of Django's databases.
 
-    `app.sync` uses Django's connection, and its open transaction, if any. Workers have connections
-    of their own, and close old connections of Django around each job, as it does around requests.
+    `app.sync` works on Django's own connection, and in the transaction that is open on it. Workers
+    have their own connections; around each job they close Django's old connections, as Django does
+    around a request.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class DjangoHeadway(Headway):
     def worked_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().worked_queues(), *queue_names())))
 
-    def _make_sync(self) -> SyncClient:
+    def _make_sync(self) -> SyncHeadway:
         if self._named_notifier and self.notifier.reach <= Reach.PROCESS:
             notifier = self.notifier
         elif self._named_notifier:
@@ -129,11 +133,18 @@ def _adapters(using: str, schema: str, prefix: str) -> tuple[Store, Store, Notif
     )
 
 
-class DjangoClient(SyncClient):
+class DjangoClient(SyncHeadway):
     """The sync client, on Django's connection."""
 
     def __init__(self, app: DjangoHeadway, store: Store, notifier: Notifier) -> None:
-        super().__init__(app, store, notifier, Opening(store), Opening(notifier))
+        super().__init__(
+            SharedResource(store),
+            SharedResource(notifier),
+            registry=app.registry,
+            observers=app.observers,
+            codec=app.codec,
+            clock=app.clock,
+        )
         self._using = app.using
         self._needs_loop = not isinstance(notifier, _ConnectionNotifier)
 
@@ -147,14 +158,14 @@ class DjangoClient(SyncClient):
         type: AnyType | None = None,
         *,
         tx: Any = None,
-    ) -> BlockingCompletion[Any]:
+    ) -> SyncCompletion[Any]:
         tx = self._open_transaction() if tx is None else tx
         if type is None:
             return super().complete_sequence(sequence, tx=tx)
         return super().complete_sequence(sequence, type, tx=tx)
 
-    def _told(self, tx: Any, consequences: Consequences) -> None:
-        super()._told(self._open_transaction() if tx is None else tx, consequences)
+    def _tell(self, tx: Any, effects: Effects) -> None:
+        super()._tell(self._open_transaction() if tx is None else tx, effects)
 
     def _open_transaction(self) -> Any:
         connection: Any = connections[self._using]

@@ -95,12 +95,12 @@ class _SqliteTables:
 
     @property
     def before(self) -> list[str]:
-        from headway.stores.sqlite.store import prelude, split  # noqa: PLC0415 - only for SQLite
+        from headway.stores.sqlite.migrate import prelude, split  # noqa: PLC0415 - only where it is SQLite
 
         return split(prelude(self.prefix))
 
     def split(self, script: str) -> list[str]:
-        from headway.stores.sqlite.store import split  # noqa: PLC0415 - only for SQLite
+        from headway.stores.sqlite.migrate import split  # noqa: PLC0415 - only where it is SQLite
 
         return split(script)
 

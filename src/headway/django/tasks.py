@@ -15,10 +15,9 @@ from django.utils.module_loading import import_string
 
 from headway.django import app
 from headway.django.task_settings import framework_module, named_by_tasks
-from headway.domain.failure import Failure
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.schedule import At
-from headway.errors import HeadwayError, InvalidRequest
+from headway.errors import Failure, HeadwayError, InvalidRequest
 from headway.jobs.job import Job
 from headway.worker.tracebacks import describe
 

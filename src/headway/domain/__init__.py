@@ -1,1 +1,3 @@
-"""Values and rules. No I/O, no event loop, no vendor: testable with plain calls."""
+"""Values and rules: jobs, requests, leases, states, events, questions and what they show.
+No I/O, no event loop, no vendor's name. Every other package may import it.
+"""

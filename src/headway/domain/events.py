@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.domain.failure import Failure
+from headway.errors import Failure
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""A failure as it is stored: type, message and traceback of what a handler raised, as JSON."""
+"""How failures are stored, as JSON, and which of them are alike."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from hashlib import blake2s
 
 import msgspec
 
+from headway.errors import Failure
+
 FINGERPRINT = 12
 """Hexadecimal digits."""
 
 MAX_MESSAGE = 2_000
 MAX_TRACEBACK = 16_000
-
-
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    type: str
-    message: str
-    traceback: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.type}: {self.message}" if self.message else self.type
-
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Failure)

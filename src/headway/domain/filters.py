@@ -8,7 +8,7 @@
     type:charge            type:mail.*  for all that begin with mail.
     queue:mail             worker:host-17     key:order-7 (of deduplication)
     id:0198f2…             sequence:0198f2…   root:0198f2…
-    args.order_id:7        what stands in the input; args.address.city:"New York", args.items.0:x
+    args.order_id:7        a value in the input; args.address.city:"New York", args.items.0:x
     error:timeout          a part of the last error's type or message, upper or lower case
     fingerprint:ab12       of a dead letter, or how that begins
     created:<1h            less than an hour ago; finished:>2d longer ago than two days
@@ -30,8 +30,8 @@ import msgspec
 
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
+from headway.domain.validation import check_id
 from headway.errors import InvalidName, InvalidOption
 
 MAX_FILTER = 4_000
@@ -118,12 +118,12 @@ def render_filter(which: JobFilter) -> str:
 
 
 def has_text(which: JobFilter) -> bool:
-    """Whether a filter has conditions that `matches_text` has to judge."""
+    """Whether a filter has conditions for `matches_text`."""
     return bool(which.arguments or which.errors)
 
 
 def matches_text(which: JobFilter, input: str, last_error: str | None) -> bool:
-    """Whether a job fulfils the conditions on text, which databases cannot judge alike."""
+    """Whether a job matches the conditions on text, which databases compare differently."""
     return _has_arguments(which, input) and _has_error(which, last_error)
 
 
@@ -215,7 +215,7 @@ def _has_arguments(which: JobFilter, input: str) -> bool:
 
 
 def _at(value: Any, path: list[str]) -> str | None:
-    """What stands there, as text; None if nothing does."""
+    """The value at the path as text; None if there is none."""
     for name in path:
         if isinstance(value, dict) and name in value:
             value = value[name]  # pyright: ignore[reportUnknownVariableType] - JSON

@@ -7,9 +7,10 @@ from datetime import datetime
 
 import msgspec
 
-from headway.domain.failure import Failure, decode_failure
+from headway.domain.failure import decode_failure
 from headway.domain.lease import Lease
 from headway.domain.schedule import NOW, After, At
+from headway.errors import Failure
 
 
 class JobState(enum.StrEnum):

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 
 
 class Lease(msgspec.Struct, frozen=True, gc=False):

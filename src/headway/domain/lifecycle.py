@@ -1,6 +1,5 @@
-"""The rules: what follows from how an execution went, and which states allow which action. The one
-place where retry, fail and lose are decided, and where a refused change is told apart. Stores
-apply, they never choose."""
+"""The rules: the settlement after an attempt, and the states that allow an action. Retry, fail and
+lose are decided here, and why a change is refused. Stores apply the decisions."""
 
 from __future__ import annotations
 
@@ -8,32 +7,39 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from headway.domain.failure import Failure, encode_failure, fingerprint
+from headway.domain.failure import encode_failure, fingerprint
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.retry import Backoff, RetryPolicy
 from headway.domain.settlement import Fail, Lose, Retry, Settlement, aimed_state
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 from headway.domain.views import JobAction, ShownState
-from headway.errors import Unrecoverable
+from headway.errors import Failure, Unrecoverable
 
 ALLOWED: dict[JobAction, tuple[JobState, ...]] = {
     JobAction.RETRY: (JobState.FAILED, JobState.CANCELLED),
-    JobAction.RUN_NOW: (JobState.PENDING,),
+    JobAction.TRIGGER: (JobState.PENDING,),
     JobAction.CANCEL: (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING),
     JobAction.DELETE: (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED),
 }
-"""The states of jobs on which an action has an effect."""
+"""States that allow an action. Client, operators, command, pages and API all read this table."""
+
+
+def shown_state(job: JobRecord, now: datetime) -> ShownState:
+    """The state that people see: a pending job that is not due yet is scheduled."""
+    if job.state is JobState.PENDING and job.run_at > now:
+        return ShownState.SCHEDULED
+    return ShownState(job.state)
 
 
 def offered_actions(shown: ShownState) -> tuple[JobAction, ...]:
-    """What an operator can do to a job that is shown in this state. Running a job now that is due
+    """The actions offered for a job that is shown in this state. Triggering a job that is due
     already would change nothing."""
     state = JobState.PENDING if shown is ShownState.SCHEDULED else JobState(shown.value)
     return tuple(
         action
         for action, states in ALLOWED.items()
-        if state in states and (action is not JobAction.RUN_NOW or shown is ShownState.SCHEDULED)
+        if state in states and (action is not JobAction.TRIGGER or shown is ShownState.SCHEDULED)
     )
 
 

@@ -1,34 +1,57 @@
-"""A request: a job type, its encoded arguments and its options; nothing is stored yet."""
+"""Requests: a job type's name, encoded arguments and options of a job that is not stored yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 from uuid import UUID
 
 import msgspec
 
-from headway.domain.dedup import Dedup
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
-from headway.domain.names import check_id, check_name
 from headway.domain.schedule import NOW, After, At
-from headway.domain.times import check_seconds
+from headway.domain.validation import (
+    check_id,
+    check_key,
+    check_kind,
+    check_name,
+    check_seconds,
+    check_whole,
+)
 from headway.errors import InvalidOption
 
 if TYPE_CHECKING:
-    # So that `Job` alone means a job without blockers. Checkers know defaults before Python does.
+    # `Job` alone means a job without blockers. Type checkers know defaults, Python 3.11 does not.
+    from typing_extensions import TypeVar as _TypeVar
     from typing_extensions import TypeVarTuple
 
     Bs = TypeVarTuple("Bs", default=Unpack[tuple[()]])
+    A = _TypeVar("A", default=Any)
+    N = _TypeVar("N", default=None)
 else:
     from typing import TypeVarTuple
 
     Bs = TypeVarTuple("Bs")
+    A = TypeVar("A")
+    N = TypeVar("N")
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 B1 = TypeVar("B1")
 B2 = TypeVar("B2")
 B3 = TypeVar("B3")
@@ -39,8 +62,34 @@ B6 = TypeVar("B6")
 MAX_PRIORITY = 32_767
 
 
+class Dedup(msgspec.Struct, frozen=True):
+    """One key, one sequence: if a sequence of the same job type has this key, `start` returns that
+    sequence and stores nothing.
+
+    The scope `incomplete` counts sequences that have not ended, `any` counts all stored ones. With
+    a `window`, sequences created longer ago do not count. `but_not` is the id of a sequence that
+    does not count: a job passes its own to start its next round under the same key.
+    """
+
+    key: str
+    scope: Literal["incomplete", "any"] = "incomplete"
+    window: timedelta | None = None
+    but_not: str | None = None
+
+    def __post_init__(self) -> None:
+        check_key("deduplication key", self.key)
+        if self.scope not in ("incomplete", "any"):
+            raise InvalidOption(
+                f"a deduplication scope is 'incomplete' or 'any', not {self.scope!r}"
+            )
+        if self.window is not None:
+            if not isinstance(self.window, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+                raise InvalidOption("a deduplication window must be a timedelta")
+            check_seconds("a deduplication window", self.window)
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is to be treated. A job type has defaults, a request may change them."""
+    """The options of one job. A job type has defaults, a request may change them."""
 
     queue: str = DEFAULT_QUEUE
     priority: int = 0
@@ -48,7 +97,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None = DEFAULT_MAX_ATTEMPTS
     """Executions in all, retries included; None is unlimited."""
     max_losses: int = DEFAULT_MAX_LOSSES
-    """Leases in a row that may run out before the job is dead-lettered."""
+    """Expired leases in a row after which the job is dead-lettered."""
     timeout: float | None = None
     """Seconds that one execution may take."""
     schedule: At | After = NOW
@@ -56,30 +105,30 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
-        _check_whole("a priority", self.priority)
+        check_whole("a priority", self.priority)
         if not -MAX_PRIORITY <= self.priority <= MAX_PRIORITY:
             raise InvalidOption(
                 f"a priority is between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
             )
         if self.max_attempts is not None:
-            _check_whole("max_attempts", self.max_attempts)
+            check_whole("max_attempts", self.max_attempts)
             if self.max_attempts < 1:
                 raise InvalidOption(
                     "max_attempts must be at least 1, or None for no limit, "
                     f"not {self.max_attempts}"
                 )
-        _check_whole("max_losses", self.max_losses)
+        check_whole("max_losses", self.max_losses)
         if self.max_losses < 1:
             raise InvalidOption(f"max_losses must be at least 1, not {self.max_losses}")
         if self.timeout is not None:
             check_seconds("a timeout", self.timeout)
-        _check_kind("a schedule", self.schedule, At, After)
+        check_kind("a schedule", self.schedule, At, After)
         if self.dedup is not None:
-            _check_kind("dedup", self.dedup, Dedup)
+            check_kind("dedup", self.dedup, Dedup)
 
 
 class JobOptions(TypedDict, total=False):
-    """What a job type may preset for its jobs."""
+    """Options of a job that its job type may preset."""
 
     queue: str
     priority: int
@@ -89,7 +138,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class RequestOptions(JobOptions, total=False):
-    """What may be said of a single job. Only one that begins a sequence can be deduplicated."""
+    """Options of a single job. Only a job that begins a sequence can be deduplicated."""
 
     schedule: At | After
     id: UUID | str | None
@@ -99,12 +148,14 @@ class RequestOptions(JobOptions, total=False):
 
 
 class StartOptions(RequestOptions, total=False):
+    """Options of `start`."""
+
     tx: Any
     """The caller's transaction: a connection of a driver that the store knows."""
 
 
 class SequenceReference(Generic[R_co]):
-    """A sequence that is stored and will yield an `R`."""
+    """A stored sequence whose result is an `R`."""
 
     __slots__ = ("id",)
 
@@ -112,11 +163,17 @@ class SequenceReference(Generic[R_co]):
         self.id: str = check_id(id)
 
 
-class Step(Generic[R_co, *Bs]):
-    """What `continue_with` takes: a request for a job that goes on where another one ends.
+class _Blockable(Protocol[T_co, *Bs]):
+    """For type checkers: a request that becomes a `T` once it has blockers that yield `Bs`."""
 
-    `R` is what the sequence yields in the end, `Bs` what the blockers yield that must still be
-    given. A step is never changed; `using` gives another one.
+    def _blocked(self) -> tuple[T_co, tuple[*Bs]]: ...
+
+
+class ContinuationRequest(Generic[R_co, *Bs]):
+    """A request for a job that continues a sequence: the argument of `continue_with`.
+
+    `R` is the result of the sequence, `Bs` are the results of the blockers that are still missing.
+    A request never changes: `using` returns a new one.
     """
 
     __slots__ = ("blockers", "decode", "id", "input", "needs", "options", "type")
@@ -136,74 +193,83 @@ class Step(Generic[R_co, *Bs]):
         self.input = input
         self.options = options
         self.needs = needs
-        """How many blockers the job type declares; None: any number."""
+        """Number of blockers that the job type declares; None: any number."""
         self.blockers = blockers
-        """Requests, sequences or sequence ids."""
+        """Requests, sequences or ids of sequences."""
         self.id = id
         """The id that the caller chose."""
         self.decode = decode
-        """Reads what the sequence yielded; None: plain JSON values."""
+        """Decodes the result of the sequence; None: as plain JSON values."""
+
+    if TYPE_CHECKING:
+
+        def _blocked(self) -> tuple[ContinuationRequest[R_co], tuple[*Bs]]: ...
 
     @overload
     def using(self, **options: Unpack[RequestOptions]) -> Self: ...
     @overload
     def using(
-        self: Step[R, B1], *, blockers: tuple[Source[B1]], **options: Unpack[RequestOptions]
-    ) -> Step[R]: ...
+        self: _Blockable[T, B1], *, blockers: tuple[Source[B1]], **options: Unpack[RequestOptions]
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, B1, B2],
+        self: _Blockable[T, B1, B2],
         *,
         blockers: tuple[Source[B1], Source[B2]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, B1, B2, B3],
+        self: _Blockable[T, B1, B2, B3],
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, B1, B2, B3, B4],
+        self: _Blockable[T, B1, B2, B3, B4],
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, B1, B2, B3, B4, B5],
+        self: _Blockable[T, B1, B2, B3, B4, B5],
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, B1, B2, B3, B4, B5, B6],
+        self: _Blockable[T, B1, B2, B3, B4, B5, B6],
         *,
         blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     @overload
     def using(
-        self: Step[R, *tuple[S, ...]],
+        self: _Blockable[T, *tuple[S, ...]],
         *,
         blockers: list[Source[S]],
         **options: Unpack[RequestOptions],
-    ) -> Step[R]: ...
+    ) -> T: ...
     def using(self, *, blockers: Sequence[Any] | None = None, **options: Any) -> Any:
-        """The same request with other options, or with its blockers."""
-        return self._using(blockers, options)
+        """The same request with its blockers, or with other options."""
+        changed: Any = self.with_options(options)
+        if blockers is not None:
+            changed.blockers = tuple(blockers)
+        return changed
 
-    def _using(self, blockers: Sequence[Any] | None, changes: dict[str, Any]) -> Any:
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The same request with other options, which `start` and `continue_with` were given."""
+        changes = dict(options)
         given = changes.pop("id", None)
         return self.__class__(
             self.type,
             self.input,
             changed_options(self.options, changes),
             needs=self.needs,
-            blockers=self.blockers if blockers is None else tuple(blockers),
+            blockers=self.blockers,
             id=self.id if given is None else check_id(given),
             decode=self.decode,
         )
@@ -212,79 +278,32 @@ class Step(Generic[R_co, *Bs]):
         return f"<{self.__class__.__name__} {self.type}>"
 
 
-class Request(Step[R_co, *Bs]):
-    """What `start` takes: a request for a job that may begin a sequence."""
+class Request(ContinuationRequest[R_co, *Bs]):
+    """A request for a job that begins or continues a sequence: the argument of `start`."""
 
     __slots__ = ()
 
-    @overload
-    def using(self, **options: Unpack[RequestOptions]) -> Self: ...
-    @overload
-    def using(
-        self: Request[R, B1], *, blockers: tuple[Source[B1]], **options: Unpack[RequestOptions]
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, B1, B2],
-        *,
-        blockers: tuple[Source[B1], Source[B2]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, B1, B2, B3],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, B1, B2, B3, B4],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, B1, B2, B3, B4, B5],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, B1, B2, B3, B4, B5, B6],
-        *,
-        blockers: tuple[Source[B1], Source[B2], Source[B3], Source[B4], Source[B5], Source[B6]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    @overload
-    def using(
-        self: Request[R, *tuple[S, ...]],
-        *,
-        blockers: list[Source[S]],
-        **options: Unpack[RequestOptions],
-    ) -> Request[R]: ...
-    def using(self, *, blockers: Sequence[Any] | None = None, **options: Any) -> Any:
-        """The same request with other options, or with its blockers."""
-        return self._using(blockers, options)
+    if TYPE_CHECKING:
+
+        def _blocked(self) -> tuple[Request[R_co], tuple[*Bs]]: ...
 
 
+AnyRequest = ContinuationRequest[Any, *tuple[Any, ...]]
 Source = Request[S] | SequenceReference[S]
-"""What may block a job: a request, started with it, or a sequence that exists."""
+"""What may block a job: a request, which is started with the job, or a stored sequence."""
 
 
 class Continuation(Generic[R_co]):
-    """Returned by a handler to say that its sequence goes on with another job."""
+    """Returned by a handler: its sequence goes on with the job of this request."""
 
-    __slots__ = ("step",)
+    __slots__ = ("request",)
 
-    def __init__(self, step: Step[R_co]) -> None:
-        self.step = step
+    def __init__(self, request: ContinuationRequest[R_co]) -> None:
+        self.request = request
 
 
 def changed_options(options: Options, changes: dict[str, Any]) -> Options:
-    """`options` with `changes`, which may use the short forms that callers may use."""
+    """`options` with `changes`, which may have `idempotency_key` and a timedelta as `timeout`."""
     if not changes:
         return options
     key = changes.pop("idempotency_key", None)
@@ -300,18 +319,3 @@ def changed_options(options: Options, changes: dict[str, Any]) -> Options:
         known = ", ".join(Options.__struct_fields__)
         raise InvalidOption(f"there is no option {min(unknown)!r}; there are {known}")
     return msgspec.structs.replace(options, **changes)
-
-
-def _check_whole(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption(f"{what} must be a whole number, not {_kind(value)}")
-
-
-def _check_kind(what: str, value: object, *kinds: type) -> None:
-    if not isinstance(value, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise InvalidOption(f"{what} must be made with {names}, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    return cast("type[Any]", type(value)).__name__

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import random
 from typing import Protocol
 
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_seconds
 
 
 class RetryPolicy(Protocol):

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from headway.domain.times import check_moment, check_seconds
+from headway.domain.validation import check_moment, check_seconds
 from headway.errors import InvalidOption
 
 

@@ -1,4 +1,4 @@
-"""What operators are told: summaries, explanations, graphs. Values only, all of them encodable."""
+"""Answers for operators: summaries, explanations, graphs. All of them can be encoded as JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ShownState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """A number, and whether it is the whole truth: if not, it is an estimate or a lower bound."""
+class Count(msgspec.Struct, frozen=True):
+    """A number; if it is not exact, it is an estimate or a lower bound."""
 
     value: int
     exact: bool = True
@@ -40,7 +40,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """What ended in one slice of time that began `at`."""
+    """Jobs that ended in one time slice, which began `at`."""
 
     at: datetime
     completed: int
@@ -50,19 +50,19 @@ class Bucket(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     store: str
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     throughput: list[Bucket]
-    """Oldest first, of equal length; empty slices included."""
+    """Oldest first, of equal length, with empty slices."""
     bucket_seconds: float
     per_second: float
     """Completed per second over the last minute."""
     waited: Percentiles | None
-    """Between being due and being started."""
+    """Time from due to started."""
     ran: Percentiles | None
     oldest_waiting: float | None
-    """Seconds that the longest due pending job has waited."""
+    """Waiting time of the oldest due job, in seconds."""
     time_to_drain: float | None
-    """Seconds until nothing would be pending at the present speed; None if it is not going down."""
+    """Seconds until no job is pending at the current speed; None if the number does not fall."""
     workers: int
     """Living ones."""
 
@@ -70,7 +70,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused_at: datetime | None
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     oldest_waiting: float | None
     per_second: float
     workers: int
@@ -78,10 +78,10 @@ class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 class TypeSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    states: dict[ShownState, Counted]
+    states: dict[ShownState, Count]
     oldest_waiting: float | None
     implemented: bool
-    """Some living worker runs it."""
+    """A living worker has a handler for it."""
 
 
 class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reason(enum.StrEnum):
-    """Why a job is where it is."""
+    """Why a job is in its state."""
 
     BLOCKED = "blocked"
     SCHEDULED = "scheduled"
@@ -117,7 +117,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A sequence that a job waits or waited for; `state` is None if it is no longer kept."""
+    """A sequence that a job waits or waited for; `state` is None if it was deleted."""
 
     sequence_id: str
     job_id: str | None
@@ -126,7 +126,7 @@ class BlockerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler last said of itself."""
+    """The last progress that a handler reported."""
 
     fraction: float
     note: str
@@ -145,7 +145,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SequenceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A sequence, by the job it is at."""
+    """A sequence with its current job."""
 
     id: str
     type: str
@@ -178,7 +178,7 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """From what came first to what came of it."""
+    """From the earlier job to the later one."""
 
     source: str
     target: str
@@ -190,7 +190,7 @@ class SequenceGraph(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[GraphNode]
     edges: list[GraphEdge]
     complete: bool
-    """False: there were more jobs than were asked for."""
+    """False: there are more jobs than `at_most`."""
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,18 +200,18 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The exception's type."""
     message: str
     """Of the latest one."""
-    count: Counted
+    count: Count
     first_at: datetime
     last_at: datetime
     sample_id: str
 
 
 BY_FILTER = "filter: "
-"""How the target of an action begins that was done to all jobs that match a filter."""
+"""Prefix of the target in the audit of an action on all jobs that match a filter."""
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator did. `before` and `after` are states or settings, as text."""
+    """An action of an operator. `before` and `after` are states or settings, as text."""
 
     id: str
     at: datetime
@@ -233,23 +233,34 @@ class JobAction(enum.StrEnum):
     """Failed and cancelled jobs."""
     CANCEL = "cancel"
     """Blocked, pending and running ones."""
-    RUN_NOW = "run"
+    TRIGGER = "trigger"
     """Pending ones, scheduled or not."""
     DELETE = "delete"
-    """Sequences that have ended, whole, by any of their jobs; not while something unfinished waits
-    for them."""
+    """Sequences that have ended, named by any of their jobs; not while an unfinished job waits for
+    them."""
+
+
+class QueueChange(msgspec.Struct, frozen=True):
+    """A queue after it was paused or resumed."""
+
+    queue: str
+    paused: bool
+
+
+class StartedJob(msgspec.Struct, frozen=True):
+    id: str
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action did: how many it changed, how many it passed over, where to go on."""
+    """The result of an action: jobs changed, jobs passed over, cursor of the next batch."""
 
     changed: int
     passed_over: int
     cursor: str | None = None
 
 
-class Misfit(msgspec.Struct, frozen=True, kw_only=True):
-    """A waiting job that this code could not run."""
+class IncompatibleJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A waiting job that this code cannot run."""
 
     job_id: str
     type: str
@@ -257,7 +268,7 @@ class Misfit(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckPage(msgspec.Struct, frozen=True):
     examined: int
-    misfits: list[Misfit]
+    incompatible: list[IncompatibleJob]
     cursor: str | None

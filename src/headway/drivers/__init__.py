@@ -1,3 +1,3 @@
-"""What stores, notifiers and providers share about a database driver: addresses, parameters,
-commands. Knows domain and ports.
+"""Connections, parameters and commands of the database drivers, for stores, notifiers and
+providers. Knows domain and ports.
 """

@@ -1,4 +1,4 @@
-"""MongoDB: commands, and pymongo's sessions that they are run in, awaiting and blocking."""
+"""Commands for MongoDB, and their execution in pymongo's sessions, async and sync."""
 
 from __future__ import annotations
 
@@ -24,55 +24,55 @@ from pymongo.synchronous.client_session import ClientSession
 from pymongo.synchronous.database import Database
 from pymongo.uri_parser import parse_uri
 
-from headway.domain.names import check_parameters
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 
 Document = dict[str, Any]
 
 DEFAULT_DATABASE = "headway"
-AT_ONCE = 0.25
-"""Seconds that a command which must not wait for others' transactions is given."""
+NO_WAIT = 0.25
+"""Time limit, in seconds, of a command that must not wait for the transactions of others."""
 
 _READS = frozenset({"find", "aggregate"})
 _DUPLICATE_KEY = 11000
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """One command for the database. Whoever runs it sends back the documents that it found, or
-    the server's reply if it was no query.
+    """One command for the database. The runner sends the operation the documents found by a query,
+    or the server's reply to any other command.
 
-    `alone` says that the command is all that its verb does, or that it only reads: when the verb
-    is run by itself, it needs no transaction around it.
+    An `alone` command is the only one of its verb, or only reads: when the verb is run by itself,
+    it needs no transaction.
     """
 
     body: Document
     alone: bool = False
-    at_once: bool = False
-    """Outside of a transaction: give up, and answer with `blocked`, instead of waiting until
-    somebody else's transaction lets go of a document. It is acknowledged by one server only, so
-    what was done must be read `after` it."""
+    no_wait: bool = False
+    """Outside of a transaction: do not wait for a document that an open transaction has changed;
+    the reply then has `blocked`. Only one server acknowledges the command, so its changes must be
+    read `after` it."""
     after: Any = None
-    """Outside of a transaction: read what a majority has, at this operation time or later."""
+    """Outside of a transaction: read the majority's state at this operation time or later."""
     latest: bool = False
-    """Outside of a transaction: read what the primary has, once a majority has it, too."""
+    """Outside of a transaction: read the primary's state, confirmed by a majority."""
 
 
 class Try(msgspec.Struct, frozen=True, gc=False):
-    """Which try of an operation this is."""
+    """The current try of an operation."""
 
     mark: int
-    """To be written with a change, so that it can be seen afterwards where it took: the same in
-    every try of the operation, another one for everybody else."""
+    """A number that an update writes into the documents that it changes, to find them afterwards.
+    It is the same in every try of the operation, and unique to it."""
     again: bool
-    """There were tries before, that may have got anywhere."""
+    """Whether there were earlier tries, which may have had effects."""
 
 
-class WhichTry(msgspec.Struct, frozen=True, gc=False):
-    """What an operation yields to be sent a Try."""
+class TryRequest(msgspec.Struct, frozen=True, gc=False):
+    """An operation yields this to be sent a Try."""
 
 
-class Tries:
-    """The tries of one operation; `begin` each."""
+class TryCounter:
+    """Numbers the tries of one operation."""
 
     def __init__(self) -> None:
         self._first_mark = random.getrandbits(62)
@@ -89,13 +89,13 @@ class Tries:
 
 
 def describe(url: str) -> tuple[str, str]:
-    """Where a URL leads, without its secrets, and the name of the database."""
+    """The name of a store with this URL, without secrets, and the name of the database."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     hosts = authority.rpartition("@")[2]
     database = unquote(path.partition("?")[0]) or DEFAULT_DATABASE
     try:
-        if scheme == "mongodb":  # a mongodb+srv one is looked up when it is connected to
+        if scheme == "mongodb":  # the hosts of mongodb+srv are looked up when connecting
             parse_uri(url, validate=False)
     except (InvalidURI, PyMongoConfigurationError, ValueError):
         raise ConfigurationError(
@@ -115,10 +115,10 @@ async def run_command(
     if next(iter(body)) in _READS:
         cursor = await database.cursor_command(body, session=session)
         return await cursor.to_list()
-    if not command.at_once or within:
+    if not command.no_wait or within:
         return checked(await database.command(body, session=session))
     try:
-        with pymongo.timeout(AT_ONCE):
+        with pymongo.timeout(NO_WAIT):
             return checked(await database.command(body))
     except PyMongoError as error:
         return _blocked(error)
@@ -127,22 +127,22 @@ async def run_command(
 def run_command_sync(
     database: Database[Document], command: Command, session: ClientSession | None
 ) -> Any:
-    """The same, blocking."""
+    """The same without an event loop."""
     within = session is not None and session.in_transaction
     body = _complete(command, within)
     if next(iter(body)) in _READS:
         return database.cursor_command(body, session=session).to_list()
-    if not command.at_once or within:
+    if not command.no_wait or within:
         return checked(database.command(body, session=session))
     try:
-        with pymongo.timeout(AT_ONCE):
+        with pymongo.timeout(NO_WAIT):
             return checked(database.command(body))
     except PyMongoError as error:
         return _blocked(error)
 
 
 def checked(reply: Document) -> Document:
-    """The reply to a write; raises if any of it went wrong."""
+    """The reply to a write; raises if any part of it failed."""
     errors: list[Document] = reply.get("writeErrors", [])
     if errors:
         first = errors[0]
@@ -165,8 +165,8 @@ def require_transaction(session: AsyncClientSession | ClientSession) -> None:
 
 
 def _complete(command: Command, within: bool) -> Document:
-    """The command as it is sent: what is read has reached a majority, what is written will have;
-    in a transaction that is said when it begins."""
+    """The command with its read or write concern, which is `majority` unless the command says
+    otherwise. A transaction has its own."""
     body = dict(command.body)
     if within or next(iter(body)) == "count":
         return body
@@ -174,9 +174,8 @@ def _complete(command: Command, within: bool) -> Document:
         body["readConcern"] = {"level": "linearizable" if command.latest else "majority"}
         if command.after is not None:
             body["readConcern"]["afterClusterTime"] = command.after
-    elif command.at_once:
-        # Journaled here and now: a majority that has to wait for the next turn of the journal
-        # takes a tenth of a second.
+    elif command.no_wait:
+        # Journaled at once: the majority's next journal flush takes up to a tenth of a second.
         body["writeConcern"] = {"w": 1, "j": True}
     else:
         body["writeConcern"] = {"w": "majority"}
@@ -184,7 +183,7 @@ def _complete(command: Command, within: bool) -> Document:
 
 
 def _blocked(error: PyMongoError) -> Document:
-    """What a command answers that ran out of its short time; other errors are raised."""
+    """The reply of a command whose short time limit has passed; raises all other errors."""
     if not error.timeout:
         raise error
     details = error.details if isinstance(error, OperationFailure) else None

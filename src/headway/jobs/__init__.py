@@ -1,3 +1,4 @@
-"""From a function to rows: signatures, job types, arguments, codec, registry, plans of new jobs.
-Client, worker and admin build on it; nothing is stored or run here.
+"""From a function to rows: job types, signatures, arguments, codec, handlers, registry, plans of
+new jobs, and the Job that handlers get. Nothing is stored or run here. Client, worker, admin and
+app may import it.
 """

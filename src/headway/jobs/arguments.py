@@ -1,4 +1,4 @@
-"""A job's arguments: bound by name and encoded where the caller stands, decoded for the handler."""
+"""Arguments of jobs: encoded and checked when a request is made, decoded for the handler."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Arguments(Protocol):
     """Encodes the arguments of one job type and decodes them. Safe to use from any thread."""
 
     count: int
-    """How many there are."""
+    """Number of arguments."""
     names: tuple[str, ...] | None
-    """What they are called; None for a single value without a name."""
+    """Names of the arguments; None: one argument without a name."""
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
 
@@ -31,10 +31,10 @@ class Arguments(Protocol):
 
 
 class NamedArguments:
-    """Arguments of a function, as an object with one field for each that was given.
+    """The arguments of a function, stored as an object with a field for each given argument.
 
-    Fields that the function does not know are ignored, missing ones take its defaults: producers
-    and workers need not be of the same version.
+    Decoding ignores unknown fields and fills missing ones with the function's defaults, so that
+    producers and workers can have different versions.
     """
 
     def __init__(self, type: str, parameters: Iterable[Parameter], codec: Codec) -> None:
@@ -51,7 +51,7 @@ class NamedArguments:
             struct = msgspec.defstruct("Arguments", map(_field, ordered), kw_only=True)
             self._coder = codec.coder(struct, what=f"the input of job type {type!r}")
         except (TypeError, ConfigurationError):
-            for parameter in ordered:  # to name the one that is not supported
+            for parameter in ordered:  # to name the unsupported one
                 codec.coder(
                     parameter.type, what=f"parameter {parameter.name!r} of job type {type!r}"
                 )
@@ -90,7 +90,7 @@ class NamedArguments:
 
 
 class OneArgument:
-    """The input of a declared job type: one value, stored as it is."""
+    """The one argument of a declared job type, stored as it is."""
 
     def __init__(self, type: str, input: Any, codec: Codec) -> None:
         self._type = type

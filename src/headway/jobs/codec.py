@@ -1,7 +1,7 @@
-"""JSON by msgspec, and what is refused because some store could not give it back unchanged.
+"""The JSON codec, by msgspec. It refuses values that a store could not give back unchanged.
 
-Encoding looks at the bytes first: only where they hold something that might be a refused value is
-the value itself walked through, to tell and to name the place.
+Encoding searches the bytes first. Only if they may hold a refused value does it walk through the
+value, to find the place and name it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class JsonCodec:
         try:
             check_storable(type_)
             return JsonCoder(type_, what=what, limit=self.limit)
-        except Exception as error:  # annotations inside of the type may raise anything
+        except Exception as error:  # annotations inside the type may raise anything
             raise ConfigurationError(f"{what} cannot be stored as JSON: {error}") from error
 
 
@@ -95,7 +95,7 @@ class JsonCoder:
             raise InvalidPayload(f"{self._what} is nested too deeply") from None
 
     def _explain(self, message: str) -> str:
-        """msgspec's sentence with the place first, and without the value."""
+        """msgspec's message with the place first, and without the value."""
         match = _PLACE.fullmatch(message)
         if match is None:
             return f"{self._what}: {message}"
@@ -111,6 +111,16 @@ class JsonCoder:
             path, sentence = problem
             path = path.removeprefix(".")
             raise InvalidPayload(f"{self._what}{f', at {path}' if path else ''}: {sentence}")
+
+
+def decode_plain(output: str | None) -> Any:
+    """An output of an unknown type, as plain JSON values."""
+    if output is None:
+        return None
+    try:
+        return msgspec.json.decode(output)
+    except msgspec.DecodeError as error:
+        raise InvalidPayload(f"an output is not valid JSON: {error}") from None
 
 
 def _find_problem(value: Any, path: str) -> tuple[str, str] | None:
@@ -136,10 +146,10 @@ def _find_problem(value: Any, path: str) -> tuple[str, str] | None:
 
 
 def _to_builtins(value: Any) -> Any:
-    """For msgspec: what it does not know. Pydantic is asked only if someone has imported it."""
+    """Values of types that msgspec does not know: pydantic models, subclasses of builtins."""
     if is_model(type(value)):
         return value.model_dump(mode="json", by_alias=True)
-    if isinstance(value, str):  # of a subclass, as templates and frameworks have them
+    if isinstance(value, str):  # of a subclass, such as the safe strings of template engines
         return str.__str__(value)
     if isinstance(value, int):
         return int.__int__(value)
@@ -158,4 +168,4 @@ def _from_builtins(type_: Any, value: Any) -> Any:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
-    return value  # as `object`: anything
+    return value  # annotated as `object` or the like

@@ -1,31 +1,39 @@
-# A function that takes a Job first is also a function of any parameters: the order decides.
+# The overloads overlap, and their order decides: a handler with a Job also fits those without.
 # pyright: reportOverlappingOverload=false
 # mypy: disable-error-code="overload-overlap"
-"""The decorators `@app.job`, `@app.step` and `@app.implement`.
+"""The decorators `@app.job` and `@app.implement`.
 
-Checkers read a handler's kind from the overloads, the first that fits: what takes a Job before
-what does not, what awaits before what does not, and a Continuation before any other result.
+Type checkers take the first overload that fits a handler. So handlers with a Job come before those
+without, `async def` before `def`, and the result Continuation before other results.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    overload,
+)
 
-from headway.domain.names import check_name
-from headway.domain.request import Bs, Continuation
+from headway.domain.request import Bs, Continuation, N
+from headway.domain.validation import check_name
 from headway.errors import ConfigurationError
 from headway.jobs.arguments import NamedArguments
 from headway.jobs.handler import Handler, Mode
 from headway.jobs.job import Job
 from headway.jobs.job_type import (
-    ContextJob,
-    ContextStep,
+    AnyType,
+    ContinuationType,
     Definition,
-    FunctionJob,
-    FunctionStep,
-    StepType,
+    FunctionContinuationType,
+    FunctionJobType,
     TypeOptions,
     define,
     result_coders,
@@ -48,150 +56,160 @@ class _Decorator:
         self._options = options or {}
 
     def _decorate(
-        self,
-        given: Any,
-        plain: Callable[..., StepType[..., Any]],
-        contextual: Callable[..., StepType[..., Any, *tuple[Any, ...]]],
-        names: Mapping[str, Any],
+        self, given: Any, kind: Callable[[Definition, Callable[..., Any]], AnyType]
     ) -> Any:
         function = handler_function(given)
         options = dict(self._options)
         name = options.pop("name", None)
         name = check_name("job type", function.__name__ if name is None else name)
-        signature = read_signature(function, names)
+        signature = read_signature(function)
         definition = define(
             name,
-            place=_place(function),
+            location=_location(function),
             arguments=NamedArguments(name, signature.parameters, self._codec),
             result=signature.result,
             needs=signature.needs,
             codec=self._codec,
             options=options,
         )
-        made = (contextual if signature.takes_job else plain)(definition, function)
-        handler = _handler(definition, function, signature, self._codec)
-        self._registry.add(made, handler)
+        made = kind(definition, function)
+        self._registry.add(made, _handler(definition, function, signature, self._codec))
         return made
 
 
+class ContinuationDecorator(_Decorator):
+    """`@app.job(entry=False)`: makes a function a job type that can only continue a sequence."""
+
+    @overload
+    def __call__(
+        self,
+        function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R]]],
+        /,
+    ) -> FunctionContinuationType[
+        Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R]], P, R, *Given
+    ]: ...
+    @overload
+    def __call__(
+        self,
+        function: Callable[
+            Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[N] | None]
+        ],
+        /,
+    ) -> FunctionContinuationType[
+        Concatenate[Job[*Given], P],
+        Coroutine[Any, Any, Continuation[N] | None],
+        P,
+        N | None,
+        *Given,
+    ]: ...
+    @overload
+    def __call__(
+        self,
+        function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | R]],
+        /,
+    ) -> FunctionContinuationType[
+        Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | R], P, R, *Given
+    ]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R]], /
+    ) -> FunctionContinuationType[Concatenate[Job[*Given], P], Continuation[R], P, R, *Given]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Job[*Given], P], Continuation[N] | None], /
+    ) -> FunctionContinuationType[
+        Concatenate[Job[*Given], P], Continuation[N] | None, P, N | None, *Given
+    ]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R] | R], /
+    ) -> FunctionContinuationType[
+        Concatenate[Job[*Given], P], Continuation[R] | R, P, R, *Given
+    ]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> FunctionContinuationType[P, Coroutine[Any, Any, R], P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> FunctionContinuationType[P, R, P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        return self._decorate(function, FunctionContinuationType)
+
+
 class JobDecorator(_Decorator):
-    """Makes a function a job type that can be started."""
+    """`@app.job`: makes a function a job type that can begin or continue a sequence."""
 
     @overload
     def __call__(
         self,
         function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R]]],
         /,
-    ) -> ContextJob[P, R, Coroutine[Any, Any, Continuation[R]], *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, None]], /
-    ) -> ContextJob[P, None, Coroutine[Any, Any, None], *Given]: ...
+    ) -> FunctionJobType[
+        Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R]], P, R, *Given
+    ]: ...
     @overload
     def __call__(
         self,
         function: Callable[
-            Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | None]
+            Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[N] | None]
         ],
         /,
-    ) -> ContextJob[P, R | None, Coroutine[Any, Any, Continuation[R] | None], *Given]: ...
+    ) -> FunctionJobType[
+        Concatenate[Job[*Given], P],
+        Coroutine[Any, Any, Continuation[N] | None],
+        P,
+        N | None,
+        *Given,
+    ]: ...
     @overload
     def __call__(
         self,
         function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | R]],
         /,
-    ) -> ContextJob[P, R, Coroutine[Any, Any, Continuation[R] | R], *Given]: ...
+    ) -> FunctionJobType[
+        Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | R], P, R, *Given
+    ]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Job[*Given], P], Continuation[R]], /
-    ) -> ContextJob[P, R, Continuation[R], *Given]: ...
+    ) -> FunctionJobType[Concatenate[Job[*Given], P], Continuation[R], P, R, *Given]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], None], /
-    ) -> ContextJob[P, None, None, *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R] | None], /
-    ) -> ContextJob[P, R | None, Continuation[R] | None, *Given]: ...
+        self, function: Callable[Concatenate[Job[*Given], P], Continuation[N] | None], /
+    ) -> FunctionJobType[
+        Concatenate[Job[*Given], P], Continuation[N] | None, P, N | None, *Given
+    ]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Job[*Given], P], Continuation[R] | R], /
-    ) -> ContextJob[P, R, Continuation[R] | R, *Given]: ...
+    ) -> FunctionJobType[Concatenate[Job[*Given], P], Continuation[R] | R, P, R, *Given]: ...
     @overload
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> FunctionJob[P, R, Coroutine[Any, Any, R]]: ...
+    ) -> FunctionJobType[P, Coroutine[Any, Any, R], P, R]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> FunctionJob[P, R, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> FunctionJobType[P, R, P, R]: ...
     @overload
-    def __call__(self, /, **options: Unpack[TypeOptions]) -> JobDecorator: ...
-    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        if function is None:
-            return JobDecorator(self._registry, self._codec, options)
-        return self._decorate(function, FunctionJob, ContextJob, _names_of_caller())
+    def __call__(
+        self, /, *, entry: Literal[True] = True, **options: Unpack[TypeOptions]
+    ) -> JobDecorator: ...
+    @overload
+    def __call__(
+        self, /, *, entry: Literal[False], **options: Unpack[TypeOptions]
+    ) -> ContinuationDecorator: ...
+    def __call__(
+        self, function: Callable[..., Any] | None = None, /, *, entry: bool = True, **options: Any
+    ) -> Any:
+        if function is not None:
+            return self._decorate(function, FunctionJobType)
+        kind = JobDecorator if entry else ContinuationDecorator
+        return kind(self._registry, self._codec, options)
 
 
-class StepDecorator(_Decorator):
-    """Makes a function a job type that can only be reached by continuing."""
+class ImplementationDecorator(Generic[P, R, *Bs]):
+    """`@app.implement(...)`: gives a declared job type its handler. Returns the function itself."""
 
-    @overload
-    def __call__(
-        self,
-        function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R]]],
-        /,
-    ) -> ContextStep[P, R, Coroutine[Any, Any, Continuation[R]], *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, None]], /
-    ) -> ContextStep[P, None, Coroutine[Any, Any, None], *Given]: ...
-    @overload
-    def __call__(
-        self,
-        function: Callable[
-            Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | None]
-        ],
-        /,
-    ) -> ContextStep[P, R | None, Coroutine[Any, Any, Continuation[R] | None], *Given]: ...
-    @overload
-    def __call__(
-        self,
-        function: Callable[Concatenate[Job[*Given], P], Coroutine[Any, Any, Continuation[R] | R]],
-        /,
-    ) -> ContextStep[P, R, Coroutine[Any, Any, Continuation[R] | R], *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R]], /
-    ) -> ContextStep[P, R, Continuation[R], *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], None], /
-    ) -> ContextStep[P, None, None, *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R] | None], /
-    ) -> ContextStep[P, R | None, Continuation[R] | None, *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job[*Given], P], Continuation[R] | R], /
-    ) -> ContextStep[P, R, Continuation[R] | R, *Given]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> FunctionStep[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> FunctionStep[P, R, R]: ...
-    @overload
-    def __call__(self, /, **options: Unpack[TypeOptions]) -> StepDecorator: ...
-    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        if function is None:
-            return StepDecorator(self._registry, self._codec, options)
-        return self._decorate(function, FunctionStep, ContextStep, _names_of_caller())
-
-
-class Implementation(Generic[P, R, *Bs]):
-    """Gives a declared job type its handler; the function itself stays as it is."""
-
-    def __init__(self, registry: Registry, codec: Codec, type: StepType[P, R, *Bs]) -> None:
+    def __init__(self, registry: Registry, codec: Codec, type: ContinuationType[P, R, *Bs]) -> None:
         self._registry = registry
         self._codec = codec
         self._type = type
@@ -215,17 +233,17 @@ class Implementation(Generic[P, R, *Bs]):
     def __call__(self, given: Any, /) -> Any:
         definition = self._type.definition
         function = handler_function(given)
-        signature = read_signature(function, _names_of_caller())
+        signature = read_signature(function)
         expected, found = definition.arguments.count, len(signature.parameters)
         if found != expected:
             raise ConfigurationError(
-                f"{_place(function)} must take {expected} arguments besides the Job to implement "
-                f"{definition.name!r}; it takes {found}"
+                f"{_location(function)} must take {expected} arguments besides the Job to "
+                f"implement {definition.name!r}; it takes {found}"
             )
         for parameter in signature.parameters:
             if parameter.keyword_only:
                 raise ConfigurationError(
-                    f"{_place(function)} must take {parameter.name!r} by position to implement "
+                    f"{_location(function)} must take {parameter.name!r} by position to implement "
                     f"{definition.name!r}; remove the `*` before it"
                 )
         handler = _handler(definition, function, signature, self._codec)
@@ -254,7 +272,7 @@ def _handler(
         takes_job=signature.takes_job,
         atomic=definition.atomic,
         retry=definition.retry,
-        arguments=definition.arguments.decode,
+        decode_input=definition.arguments.decode,
         encode_output=definition.encode_result,
         blocker_decoders=decoders if signature.takes_job else None,
         any_number=signature.any_number,
@@ -262,13 +280,5 @@ def _handler(
     )
 
 
-def _names_of_caller() -> Mapping[str, Any]:
-    """The local names where a decorator is used, for annotations that are read as text."""
-    frame = inspect.currentframe()
-    for _ in range(2):
-        frame = frame and frame.f_back
-    return frame.f_locals if frame else {}
-
-
-def _place(function: Callable[..., Any]) -> str:
+def _location(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"

@@ -1,14 +1,15 @@
-"""What a worker must know of a job type to run it: the function, and what is prepared once."""
+"""Handlers: the function of a job type, and what a worker needs to call it."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from headway.domain.retry import RetryPolicy
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, InvalidPayload
+from headway.jobs.codec import decode_plain
 
 
 class Mode(enum.Enum):
@@ -24,7 +25,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A job type's implementation. Made once, when the job type is registered."""
+    """The implementation of a job type. Made once, when the job type is registered."""
 
     type: str
     function: Callable[..., Any]
@@ -34,16 +35,16 @@ class Handler:
     atomic: bool
     """The whole handler runs in one transaction."""
     retry: RetryPolicy
-    arguments: Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]]
-    """Encoded input to positional and keyword arguments; raises InvalidPayload."""
+    decode_input: Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]]
+    """Stored input to positional and keyword arguments. Raises InvalidPayload."""
     encode_output: Callable[[Any], str | None]
-    """Returned value to stored output (None for None); raises InvalidPayload."""
+    """Returned value to stored output; None stays None. Raises InvalidPayload."""
     blocker_decoders: tuple[Callable[[str | None], Any], ...] | None = None
-    """One per declared blocker; None: decode each output as plain JSON values."""
+    """One for each declared blocker; None: the outputs are plain JSON values."""
     any_number: bool = False
     """The last of `blocker_decoders` stands for any number of blockers."""
     reference: str | None = None
-    """`module:qualified.name` of the function: a child process imports the module, and finds the
+    """`module:qualified.name` of the function. A child process imports the module and finds the
     handler in `isolated`."""
 
     def __post_init__(self) -> None:
@@ -55,6 +56,21 @@ class Handler:
         if self.mode is Mode.PROCESS and self.reference is not None:
             isolated[self.reference] = self
 
+    def decode_blockers(self, outputs: Sequence[str | None]) -> tuple[Any, ...]:
+        """The results of the blockers. Raises InvalidPayload if one does not fit its type."""
+        decoders = self.blocker_decoders
+        if decoders is None:
+            return tuple(decode_plain(output) for output in outputs)
+        if self.any_number:
+            fixed = len(decoders) - 1
+            decoders = decoders[:fixed] + decoders[fixed:] * (len(outputs) - fixed)
+        if len(decoders) != len(outputs):
+            raise InvalidPayload(
+                f"the job was started with {len(outputs)} blockers, "
+                f"its handler takes {len(decoders)}"
+            )
+        return tuple(decode(output) for decode, output in zip(decoders, outputs, strict=True))
+
 
 isolated: Final[dict[str, Handler]] = {}
-"""The handlers that run in child processes, by reference, filled while modules are imported."""
+"""The handlers that run in child processes, by reference. Filled while modules are imported."""

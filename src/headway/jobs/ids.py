@@ -1,4 +1,4 @@
-"""Ids of jobs (UUIDs of version 7, which sort by when they were made) and lease tokens."""
+"""New ids of jobs (UUIDs of version 7, which sort by creation time) and new lease tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ else:
 
 
 def new_id() -> str:
-    """A fresh id, in canonical form."""
+    """A new id of a job, in canonical form."""
     return str(uuid7())
 
 
 def new_token() -> str:
-    """A fresh lease token: a random UUID in canonical form, as stores give it back."""
+    """A new lease token: a random UUID in canonical form, as stores return it."""
     return str(uuid4())

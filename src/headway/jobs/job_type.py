@@ -1,4 +1,4 @@
-"""Job types: a name, typed arguments, a typed result, and how its jobs are to be treated."""
+"""Job types: a name, typed arguments, a typed result and the options of their jobs."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from headway.domain.names import check_name
 from headway.domain.request import (
     Bs,
+    ContinuationRequest,
     JobOptions,
+    N,
     Options,
     Request,
-    Step,
     changed_options,
 )
 from headway.domain.retry import Backoff, RetryPolicy
-from headway.domain.times import check_seconds
+from headway.domain.validation import check_name, check_seconds
 from headway.errors import ConfigurationError
 from headway.jobs.arguments import Arguments, NamedArguments, OneArgument
 from headway.jobs.codec import JsonCodec
-from headway.jobs.job import Job
 from headway.ports.codec import Codec
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 C = TypeVar("C")
 I = TypeVar("I")  # noqa: E741 - the input, as R is the result
 
 
 class TypeOptions(JobOptions, total=False):
-    """What may be said of a job type."""
+    """Options of a job type."""
 
     name: str | None
     """None: the function's name."""
     retry: RetryPolicy
     isolate: bool
-    """Run it in a process that can be killed."""
+    """Run the handler in a process that can be killed."""
     atomic: bool
     """Run the whole handler in one transaction."""
     retention: float | timedelta | None
-    """How long finished sequences that began with it are kept; None: as the worker says."""
+    """Retention of finished sequences that began with this type; None: the worker's setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a job type is made of."""
+    """The parts of a job type."""
 
     name: str
-    place: str
-    """Where it was defined, for messages."""
+    location: str
+    """The function or call that made it, for messages."""
     options: Options
     needs: int | None
-    """How many blockers it declares; None: any number."""
+    """Number of blockers that it declares; None: any number."""
     arguments: Arguments
     encode_result: Callable[[Any], str | None]
     decode_result: Callable[[str | None], Any]
@@ -64,11 +64,11 @@ class Definition:
     retention: float | None
 
 
-class StepType(Generic[P, R, *Bs]):
-    """A job type that can only be reached by continuing a sequence.
+class ContinuationType(Generic[P, R, *Bs]):
+    """A job type whose jobs can continue a sequence.
 
-    `P` is what its handler takes besides the Job, `R` what the sequence yields from there on, `Bs`
-    what its blockers yield.
+    `P` are the arguments of its handler, without the Job, `R` is the result of the sequence, `Bs`
+    are the results of its blockers.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -76,10 +76,10 @@ class StepType(Generic[P, R, *Bs]):
         self.name = definition.name
         self.options = definition.options
 
-    def request(self, *args: P.args, **kwargs: P.kwargs) -> Step[R, *Bs]:
-        """What `continue_with` takes. Raises InvalidPayload if an argument does not fit."""
-        step: Step[R, *Bs] = self._fill(Step, args, kwargs)
-        return step
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> ContinuationRequest[R, *Bs]:
+        """The argument of `continue_with`. Raises InvalidPayload if an argument does not fit."""
+        request: ContinuationRequest[R, *Bs] = self._fill(ContinuationRequest, args, kwargs)
+        return request
 
     def _fill(self, kind: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         definition = self.definition
@@ -92,64 +92,41 @@ class StepType(Generic[P, R, *Bs]):
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.definition.place}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.definition.location}>"
 
 
-class JobType(StepType[P, R, *Bs]):
-    """A job type that can begin a sequence, or continue one."""
+class JobType(ContinuationType[P, R, *Bs]):
+    """A job type whose jobs can begin a sequence, or continue one."""
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request[R, *Bs]:
-        """What `start` takes. Raises InvalidPayload if an argument does not fit."""
+        """The argument of `start`. Raises InvalidPayload if an argument does not fit."""
         request: Request[R, *Bs] = self._fill(Request, args, kwargs)
         return request
 
 
-class FunctionJob(JobType[P, R], Generic[P, R, C]):
-    """A job type made from a function. Calling it calls the function, as tests like to do."""
+class FunctionContinuationType(ContinuationType[P, R, *Bs], Generic[Q, C, P, R, *Bs]):
+    """A ContinuationType made from a function, by `@app.job(entry=False)`.
 
-    def __init__(self, definition: Definition, function: Callable[P, C]) -> None:
+    `Q` are all arguments of the function, the Job included; `C` is what the function returns.
+    """
+
+    def __init__(self, definition: Definition, function: Callable[Q, C]) -> None:
         super().__init__(definition)
         self.function = function
         update_wrapper(self, function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
+        """Call the function, as in tests."""
         return self.function(*args, **kwargs)
 
 
-class ContextJob(JobType[P, R, *Bs], Generic[P, R, C, *Bs]):
-    """A job type made from a function that takes the Job first."""
-
-    def __init__(self, definition: Definition, function: Callable[..., C]) -> None:
-        super().__init__(definition)
-        self.function = function
-        update_wrapper(self, function)
-
-    def __call__(self, job: Job[*Bs], /, *args: P.args, **kwargs: P.kwargs) -> C:
-        return self.function(job, *args, **kwargs)
+class FunctionJobType(
+    JobType[P, R, *Bs], FunctionContinuationType[Q, C, P, R, *Bs], Generic[Q, C, P, R, *Bs]
+):
+    """A JobType made from a function, by `@app.job`."""
 
 
-class FunctionStep(StepType[P, R], Generic[P, R, C]):
-    """As FunctionJob, for a type that can only continue."""
-
-    def __init__(self, definition: Definition, function: Callable[P, C]) -> None:
-        super().__init__(definition)
-        self.function = function
-        update_wrapper(self, function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
-        return self.function(*args, **kwargs)
-
-
-class ContextStep(StepType[P, R, *Bs], Generic[P, R, C, *Bs]):
-    """As ContextJob, for a type that can only continue."""
-
-    def __init__(self, definition: Definition, function: Callable[..., C]) -> None:
-        super().__init__(definition)
-        self.function = function
-        update_wrapper(self, function)
-
-    def __call__(self, job: Job[*Bs], /, *args: P.args, **kwargs: P.kwargs) -> C:
-        return self.function(job, *args, **kwargs)
+AnyType = ContinuationType[..., Any, *tuple[Any, ...]]
 
 
 @overload
@@ -157,43 +134,25 @@ def declare(
     name: str,
     *,
     input: type[I],
-    output: type[R],
+    output: type[N] | None = None,
     codec: Codec | None = None,
     **options: Unpack[JobOptions],
-) -> JobType[[I], R]: ...
-@overload
-def declare(
-    name: str,
-    *,
-    input: type[I],
-    output: None = None,
-    codec: Codec | None = None,
-    **options: Unpack[JobOptions],
-) -> JobType[[I], None]: ...
+) -> JobType[[I], N]: ...
 @overload
 def declare(
     name: str,
     *,
     input: None = None,
-    output: type[R],
+    output: type[N] | None = None,
     codec: Codec | None = None,
     **options: Unpack[JobOptions],
-) -> JobType[[], R]: ...
-@overload
-def declare(
-    name: str,
-    *,
-    input: None = None,
-    output: None = None,
-    codec: Codec | None = None,
-    **options: Unpack[JobOptions],
-) -> JobType[[], None]: ...
+) -> JobType[[], N]: ...
 def declare(
     name: str, *, input: Any = None, output: Any = None, codec: Codec | None = None, **options: Any
 ) -> Any:
-    """A job type without its handler, so that a process can start jobs that it cannot run.
+    """A job type without a handler, for a process that starts jobs which others run.
 
-    `@app.implement(it)` gives it a handler where it is to run.
+    `@app.implement(...)` gives it a handler in the processes that run its jobs.
     """
     codec = JsonCodec() if codec is None else codec
     check_name("job type", name)
@@ -203,7 +162,7 @@ def declare(
     return JobType[Any, Any](
         define(
             name,
-            place=f"declare({name!r})",
+            location=f"declare({name!r})",
             arguments=arguments,
             result=output,
             needs=0,
@@ -216,14 +175,14 @@ def declare(
 def define(
     name: str,
     *,
-    place: str,
+    location: str,
     arguments: Arguments,
     result: Any,
     needs: int | None,
     codec: Codec,
     options: dict[str, Any],
 ) -> Definition:
-    """Put a job type together; `options` are those of TypeOptions except the name."""
+    """The definition of a job type; `options` are those of TypeOptions except the name."""
     retry: RetryPolicy | None = options.pop("retry", None)
     isolate: bool = options.pop("isolate", False)
     atomic: bool = options.pop("atomic", False)
@@ -243,7 +202,7 @@ def define(
     encode, decode = result_coders(result, f"the output of job type {name!r}", codec)
     return Definition(
         name,
-        place,
+        location,
         changed_options(Options(), options),
         needs,
         arguments,
@@ -259,7 +218,7 @@ def define(
 def result_coders(
     type_: Any, what: str, codec: Codec
 ) -> tuple[Callable[[Any], str | None], Callable[[str | None], Any]]:
-    """How a result is stored and read; None is stored as no output at all."""
+    """The encoder and the decoder of a result. The result None is stored as no output."""
     coder = codec.coder(type_, what=what)
 
     def encode(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Encodes what people hand in for a job whose type is known by its name: outputs, edited inputs."""
+"""Payloads that people give for a stored job: its output, or a new input."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.domain.job import JobRecord
-from headway.domain.request import Step
+from headway.domain.request import AnyRequest, ContinuationRequest
 from headway.errors import InvalidRequest
-from headway.jobs.job_type import StepType
+from headway.jobs.job_type import AnyType
 from headway.jobs.registry import Registry
 from headway.ports.codec import Codec
 
-AnyType = StepType[..., Any, *tuple[Any, ...]]
 
+class Payloads:
+    """Uses the coders of registered job types, and plain JSON for unknown ones."""
 
-class Outputs:
     def __init__(self, registry: Registry, codec: Codec) -> None:
         self._registry = registry
         self._codec = codec
 
-    def encode(self, given: AnyType | None, name: str, value: Any) -> str | None:
-        """An output for a job of type `name`, checked if that type is `given` or registered."""
+    def encode_output(self, given: AnyType | None, name: str, value: Any) -> str | None:
+        """The output of a job of type `name`, checked if that type is `given` or registered."""
         known = given if given is not None and given.name == name else self._registry.find(name)
         if known is not None:
             return known.definition.encode_result(value)
@@ -29,11 +29,9 @@ class Outputs:
             return None
         return self._codec.coder(Any, what=f"the output of job type {name!r}").encode(value)
 
-    def edited_input(
-        self, edited: Step[Any, *tuple[Any, ...]] | Mapping[str, Any], job: JobRecord
-    ) -> str:
-        """The input that replaces a job's own."""
-        if isinstance(edited, Step):
+    def encode_input(self, edited: AnyRequest | Mapping[str, Any], job: JobRecord) -> str:
+        """The input that replaces the input of `job`."""
+        if isinstance(edited, ContinuationRequest):
             if edited.type != job.type:
                 raise InvalidRequest(
                     f"job {job.id} is of type {job.type!r}; "

@@ -1,89 +1,94 @@
-"""From requests to rows: which jobs a start or a continuation stores, in which order, and how they
-belong together. Nothing here is stored yet."""
+"""From requests to rows: the jobs that a start or a continuation stores, in order, with their ids,
+sequences, origins and blockers. Nothing is stored here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from msgspec import structs
 
 from headway.domain.job import ClaimedJob, JobRecord, NewJob
-from headway.domain.names import check_id
-from headway.domain.request import Request, SequenceReference, Step
+from headway.domain.request import (
+    AnyRequest,
+    ContinuationRequest,
+    Request,
+    RequestOptions,
+    SequenceReference,
+)
+from headway.domain.validation import check_id
 from headway.errors import InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
 from headway.ports.attempt import current_attempt
 from headway.ports.store import Inserted
 
-AnyStep = Step[Any, *tuple[Any, ...]]
-
 
 @dataclass(slots=True)
 class Plan:
-    """Jobs in the order in which they must be stored, blockers before those that wait for them."""
+    """Jobs in the order in which they must be stored: blockers before the jobs they block."""
 
     jobs: list[NewJob] = field(default_factory=list[NewJob])
     heads: list[int] = field(default_factory=list[int])
-    """Where the jobs are that were asked for themselves."""
+    """Positions in `jobs` of the requested jobs; the others are their blockers."""
 
     def carry(self, trace: str | None) -> None:
-        """Have all jobs carry this."""
+        """Give all jobs this trace context."""
         if trace is not None:
             self.jobs = [structs.replace(job, trace=trace) for job in self.jobs]
 
 
 @dataclass(slots=True)
 class Succession:
-    """What follows a job: the one that continues its sequence, and blockers to store before it."""
+    """The job that continues a sequence, and blockers to store before it."""
 
     successor: NewJob
     blockers: list[NewJob]
 
 
-def plan_start(requests: Iterable[AnyStep]) -> Plan:
-    """Jobs that begin sequences. Inside a handler they inherit its job's root, and name it as
-    their origin."""
+def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = None) -> Plan:
+    """The jobs that begin sequences, with these options. Jobs started inside a handler have its job
+    as origin, and the same root."""
     attempt = current_attempt.get()
     origin_id = root_id = None
     if attempt is not None:
         origin_id, root_id = attempt.claimed.id, attempt.claimed.root_id
     plan = Plan()
     for request in requests:
-        check_startable(request)
-        _place(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
+        _check_startable(request)
+        if options:
+            request = request.with_options(options)  # noqa: PLW2901
+        _add_job(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
     return plan
 
 
 def plan_successor(
-    step: AnyStep, parent: ClaimedJob | JobRecord, trace: str | None = None
+    request: AnyRequest, parent: ClaimedJob | JobRecord, trace: str | None = None
 ) -> Succession:
-    """The job that continues the sequence of `parent`. It carries `trace`, or what that did."""
-    _check_step(step)
-    if step.options.dedup is not None:
+    """The job that continues the sequence of `parent`, with `trace` or the trace of `parent`."""
+    _check_blocker_count(request)
+    if request.options.dedup is not None:
         raise InvalidOption(
-            f"a continuation cannot be deduplicated ({step.type!r}): its sequence exists already; "
-            "give the key to the request that starts the sequence"
+            f"a continuation cannot be deduplicated ({request.type!r}): its sequence exists "
+            "already; give the key to the request that starts the sequence"
         )
     blockers: list[NewJob] = []
     trace = trace or parent.trace
     successor = _new_job(
-        step,
-        step.id or new_id(),
-        blockers=_blockers(step, blockers, parent.id, parent.root_id, None, trace),
+        request,
+        request.id or new_id(),
+        blockers=_blockers(request, blockers, parent.id, parent.root_id, None, trace),
         origin_id=parent.id,
         root_id=parent.root_id,
         sequence_id=parent.sequence_id,
         sequence_type=parent.sequence_type,
-        place=parent.position + 1,
+        position=parent.position + 1,
         trace=trace,
     )
     if parent.sequence_id in successor.blockers:
         raise InvalidRequest(
-            f"job type {step.type!r} cannot be blocked by the sequence that it continues: "
+            f"job type {request.type!r} cannot be blocked by the sequence that it continues: "
             "it would wait for itself"
         )
     return Succession(successor, blockers)
@@ -92,7 +97,7 @@ def plan_successor(
 def with_stored_blockers(
     successor: NewJob, planned: Sequence[NewJob], stored: Sequence[Inserted]
 ) -> NewJob:
-    """The successor, waiting for what was stored: a blocker may have been deduplicated."""
+    """The successor with the ids of the stored blockers: a blocker may have been deduplicated."""
     twins = {
         job.id: answer.id
         for job, answer in zip(planned, stored, strict=True)
@@ -104,16 +109,16 @@ def with_stored_blockers(
     return structs.replace(successor, blockers=blockers)
 
 
-def _place(
-    request: AnyStep,
+def _add_job(
+    request: AnyRequest,
     jobs: list[NewJob],
     origin_id: str | None,
     root_id: str | None,
     only_for: str | None,
     trace: str | None,
 ) -> str:
-    """Append a request's jobs, and return the id of its own."""
-    _check_step(request)
+    """Append the request's job, after its blockers; the id of the job."""
+    _check_blocker_count(request)
     job_id = request.id or new_id()
     blockers: tuple[str, ...] = ()
     if request.blockers:
@@ -133,7 +138,7 @@ def _place(
 
 
 def _new_job(
-    step: AnyStep,
+    request: AnyRequest,
     id: str,
     *,
     blockers: tuple[str, ...],
@@ -141,18 +146,18 @@ def _new_job(
     root_id: str | None,
     sequence_id: str | None = None,
     sequence_type: str | None = None,
-    place: int = 0,
+    position: int = 0,
     only_for: str | None = None,
     trace: str | None = None,
 ) -> NewJob:
-    options = step.options
+    options = request.options
     dedup = options.dedup
     window = None if dedup is None else dedup.window
     return NewJob(
         id=id,
-        id_given=step.id is not None,
-        type=step.type,
-        input=step.input,
+        id_given=request.id is not None,
+        type=request.type,
+        input=request.input,
         queue=options.queue,
         priority=options.priority,
         schedule=options.schedule,
@@ -163,7 +168,7 @@ def _new_job(
         sequence_type=sequence_type,
         root_id=root_id,
         origin_id=origin_id,
-        position=place,
+        position=position,
         blockers=blockers,
         dedup_key=None if dedup is None else dedup.key,
         dedup_any=dedup is not None and dedup.scope == "any",
@@ -175,42 +180,42 @@ def _new_job(
 
 
 def _blockers(
-    step: AnyStep,
+    request: AnyRequest,
     jobs: list[NewJob],
     origin_id: str | None,
     root_id: str,
     only_for: str | None,
     trace: str | None,
 ) -> tuple[str, ...]:
-    """The ids of a step's blockers; those given as requests are appended to `jobs`."""
+    """The ids of a request's blockers. Jobs of blockers that are requests are added to `jobs`."""
     ids: list[str] = []
-    for blocker in step.blockers:
+    for blocker in request.blockers:
         if isinstance(blocker, SequenceReference):
             ids.append(blocker.id)
         elif isinstance(blocker, UUID | str):
             ids.append(check_id(blocker))
         else:
-            _check_blocker(step, blocker)
-            check_startable(blocker)
-            ids.append(_place(blocker, jobs, origin_id, root_id, only_for, trace))
+            _check_blocker(request, blocker)
+            _check_startable(blocker)
+            ids.append(_add_job(blocker, jobs, origin_id, root_id, only_for, trace))
     return tuple(ids)
 
 
-def _check_blocker(step: AnyStep, blocker: object) -> None:
-    if not isinstance(blocker, Step):
+def _check_blocker(request: AnyRequest, blocker: object) -> None:
+    if not isinstance(blocker, ContinuationRequest):
         raise InvalidRequest(
-            f"a blocker of {step.type!r} must be a request, a sequence or a sequence's id, "
+            f"a blocker of {request.type!r} must be a request, a sequence or a sequence's id, "
             f"not {type(blocker).__name__}"
         )
 
 
-def check_startable(request: object) -> None:
+def _check_startable(request: object) -> None:
     if isinstance(request, Request):
         return
-    if isinstance(request, Step):
+    if isinstance(request, ContinuationRequest):
         raise InvalidRequest(
-            f"job type {request.type!r} can only continue a sequence; declare it with @app.job "
-            "instead of @app.step to start it"
+            f"job type {request.type!r} can only continue a sequence; "
+            "declare it without entry=False to start it"
         )
     raise InvalidRequest(
         "start takes a request: write `app.start(charge.request(...))`, "
@@ -218,16 +223,16 @@ def check_startable(request: object) -> None:
     )
 
 
-def _check_step(step: AnyStep) -> None:
-    given = len(step.blockers)
-    if step.needs is None or step.needs == given:
+def _check_blocker_count(request: AnyRequest) -> None:
+    given = len(request.blockers)
+    if request.needs is None or request.needs == given:
         return
-    if step.needs == 0:
+    if request.needs == 0:
         raise InvalidRequest(
-            f"job type {step.type!r} declares no blockers and was given {given}; "
+            f"job type {request.type!r} declares no blockers and was given {given}; "
             "declare them in its handler's first parameter, as in `job: Job[str]`"
         )
     raise InvalidRequest(
-        f"job type {step.type!r} declares {step.needs} blockers and was given {given}; "
-        "pass them as blockers=(...)"
+        f"job type {request.type!r} declares {request.needs} blockers and was given {given}; "
+        "pass them with request.using(blockers=(...))"
     )

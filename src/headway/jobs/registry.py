@@ -1,33 +1,30 @@
-"""The job types that an app knows, by name, and the handlers of those that it can run."""
+"""The registry: the job types of an app by name, and the handlers of those it can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
 
 from headway.errors import ConfigurationError, UnknownJobType
 from headway.jobs.handler import Handler
-from headway.jobs.job_type import StepType
-
-AnyType = StepType[..., Any, *tuple[Any, ...]]
+from headway.jobs.job_type import AnyType
 
 
 class Registry:
-    """Filled while modules are imported, read afterwards."""
+    """Filled while modules are imported, only read afterwards."""
 
     def __init__(self) -> None:
         self._types: dict[str, AnyType] = {}
         self._handlers: dict[str, Handler] = {}
 
     def add(self, type: AnyType, handler: Handler | None = None) -> None:
-        """Make a job type known. One without a handler can be started here, but not run."""
+        """Add a job type. Without a handler this process can start its jobs, but not run them."""
         known = self._types.get(type.name)
         if known is not None and known is not type:
             raise ConfigurationError(
-                f"two job types are called {type.name!r}: {known.definition.place} and "
-                f"{type.definition.place}; give one of them another name"
+                f"two job types are called {type.name!r}: {known.definition.location} and "
+                f"{type.definition.location}; give one of them another name"
             )
         if handler is not None and type.name in self._handlers:
             raise ConfigurationError(
@@ -39,7 +36,7 @@ class Registry:
             self._handlers[type.name] = handler
 
     def type(self, name: str) -> AnyType:
-        """The job type of that name; raises UnknownJobType, with a suggestion if one is near."""
+        """The job type of that name. Raises UnknownJobType, with the closest known name."""
         known = self._types.get(name)
         if known is None:
             near = get_close_matches(name, self._types, n=1)
@@ -56,7 +53,7 @@ class Registry:
         return MappingProxyType(self._handlers)
 
     def retentions(self) -> dict[str, float]:
-        """Seconds, for the job types that say how long their finished sequences are kept."""
+        """Seconds of retention by job type, for the types that set one."""
         return {
             name: known.definition.retention
             for name, known in self._types.items()

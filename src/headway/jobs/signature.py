@@ -1,11 +1,12 @@
-"""Reads a function's signature once, when it becomes a job type: what goes in, what comes out."""
+"""The signature of a handler: its parameters, blockers and result, read when it is registered."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
@@ -28,7 +29,7 @@ class Parameter:
     name: str
     type: Any
     default: Any
-    """`inspect.Parameter.empty` if there is none."""
+    """`inspect.Parameter.empty`: the parameter has no default."""
     keyword_only: bool
 
     @property
@@ -39,14 +40,14 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Signature:
     parameters: tuple[Parameter, ...]
-    """Without the Job."""
+    """All but the Job."""
     takes_job: bool
     blockers: tuple[Any, ...]
     """The types of the blockers' results."""
     any_number: bool
-    """The last of `blockers` stands for any number of them."""
+    """The last type in `blockers` stands for any number of blockers."""
     result: Any
-    """What the sequence yields that begins with this function."""
+    """The type of the result of a sequence that begins with this function."""
     asynchronous: bool
 
     @property
@@ -56,7 +57,8 @@ class Signature:
 
 
 def handler_function(given: Any) -> Callable[..., Any]:
-    """The function that a worker will call, if `given` is one, or a static method."""
+    """The function that a worker calls. Raises ConfigurationError for anything else but a function
+    or a static method."""
     if isinstance(given, staticmethod):
         given = given.__func__
     if isinstance(given, classmethod) or _is_method(given):
@@ -71,12 +73,11 @@ def handler_function(given: Any) -> Callable[..., Any]:
     return given
 
 
-def read_signature(function: Callable[..., Any], names: Mapping[str, Any]) -> Signature:
-    """`names` are the local names that annotations may use besides the module's."""
+def read_signature(function: Callable[..., Any]) -> Signature:
     where = f"the handler {function.__qualname__}"
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise ConfigurationError(f"{where} is a generator; a handler returns its one result")
-    hints = _hints(function, names, where)
+    hints = _hints(function, where)
     given = list(inspect.signature(function).parameters.values())
     blockers: tuple[Any, ...] = ()
     takes_job = any_number = False
@@ -108,13 +109,15 @@ def read_signature(function: Callable[..., Any], names: Mapping[str, Any]) -> Si
     )
 
 
-def _hints(function: Callable[..., Any], names: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    """The annotations as types. Names in text are looked up in the module of the function and
+    among the variables around it that its body uses."""
     try:
-        return typing.get_type_hints(function, localns=dict(names), include_extras=True)
+        return typing.get_type_hints(function, localns=_closure(function), include_extras=True)
     except NameError as error:
         raise ConfigurationError(
-            f"the annotations of {where} cannot be read: {error}; import the name at run time, "
-            "not only under TYPE_CHECKING"
+            f"the annotations of {where} cannot be read: {error}; define the name at the top level "
+            f"of {function.__module__}, or import it there, not only under TYPE_CHECKING"
         ) from error
     except Exception as error:
         raise ConfigurationError(
@@ -122,8 +125,20 @@ def _hints(function: Callable[..., Any], names: Mapping[str, Any], where: str) -
         ) from error
 
 
+def _closure(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables around a function that its body uses, by name."""
+    inner: Any = inspect.unwrap(function)
+    inner = getattr(inner, "__func__", inner)
+    found: dict[str, Any] = {}
+    if inspect.isfunction(inner):
+        for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # empty, as for the name of the function itself
+                found[name] = cell.cell_contents
+    return found
+
+
 def _is_method(given: Any) -> bool:
-    """Whether it was written in the body of a class, and takes the object or the class."""
+    """Whether the function is defined in the body of a class and takes `self` or `cls`."""
     if not inspect.isfunction(given):
         return False
     around = given.__qualname__.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Which types JSON can hold: found out once, when a job type is declared."""
+"""Which types can be stored as JSON; checked once, when a job type is made."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KEYS = (
     inspect.LiteralType,
 )
 _VALUES = (dict, list, str, int, float, bool, type(None))
-"""What is read from JSON."""
+"""The types of decoded JSON values."""
 
 
 def check_storable(type_: Any) -> None:
-    """Raise TypeError for a type that holds another one which has no form in JSON."""
+    """Raise TypeError if the type, or a type inside it, cannot be stored as JSON."""
     for part in _parts(inspect.type_info(type_), set()):
         match part:
             case inspect.CustomType() if _holds(part.cls, _VALUES) or is_model(part.cls):
@@ -51,7 +51,7 @@ def check_storable(type_: Any) -> None:
 
 
 def is_model(type_: Any) -> bool:
-    """Whether it is a pydantic model. Pydantic is asked only if someone has imported it."""
+    """Whether the type is a pydantic model. Pydantic itself is not imported here."""
     pydantic = sys.modules.get("pydantic")
     return (
         pydantic is not None and isinstance(type_, type) and issubclass(type_, pydantic.BaseModel)
@@ -59,7 +59,7 @@ def is_model(type_: Any) -> bool:
 
 
 def _parts(info: inspect.Type, seen: set[int]) -> Iterator[inspect.Type]:
-    """The type and all that it is made of; one that holds itself once."""
+    """The type and the types inside it, each once."""
     if id(info) in seen:
         return
     seen.add(id(info))
@@ -80,12 +80,12 @@ def _is_key(info: inspect.Type) -> bool:
 
 
 def _holds(cls: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether it stands for one of these kinds as well, as `object` and `Hashable` do."""
-    if hasattr(cls, "__class_getitem__"):  # `Iterable[int]`, of which only `Iterable` is left here
+    """Whether one of these kinds is a subclass of `cls`, as for `object` and `Hashable`."""
+    if hasattr(cls, "__class_getitem__"):  # generic: `Iterable[int]` arrives here as `Iterable`
         return False
     try:
         return any(issubclass(kind, cls) for kind in kinds)
-    except TypeError:  # not a class, or a protocol that says nothing about classes
+    except TypeError:  # not a class, or a protocol without `issubclass`
         return False
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
-from headway.domain.names import check_parameters
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 
 

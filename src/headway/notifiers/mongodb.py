@@ -16,7 +16,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.collection import AsyncCollection
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.drivers.mongodb import Command, Document, describe
 from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message, pack

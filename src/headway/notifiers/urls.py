@@ -1,18 +1,19 @@
-"""Which notifier a URL means, and which one goes with a store if none is named."""
+"""Which notifier a URL names, and which one a store has by default."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from functools import partial
 
 from headway.errors import ConfigurationError
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.ports.notifier import Notifier
+from headway.runtime.adapters import check_ports, load_adapter
 
 NAMES = '"none", "local", redis://, nats://, postgresql://, mongodb://'
 
+_load: Callable[[str, str], Callable[..., Notifier]] = partial(load_adapter, "notifier")
 _MONGODB = ("mongodb", "mongodb+srv")
 
 
@@ -26,7 +27,7 @@ def notifier_from_url(url: str, *, schema: str) -> Notifier:
     if not separator:
         raise ConfigurationError(f"a notifier is named by a URL or a word: {NAMES}")
     if scheme not in _MONGODB:  # whose URLs may name several servers
-        _check_port(url)
+        check_ports("notifier", url)
     match scheme:
         case "redis" | "rediss" | "valkey" | "valkeys":
             return _load("redis", "RedisNotifier")(url.replace("valkey", "redis", 1))
@@ -41,7 +42,7 @@ def notifier_from_url(url: str, *, schema: str) -> Notifier:
 
 
 def notifier_for_store(url: str, *, path: str | None, schema: str) -> Notifier:
-    """The store's own way of waking those who wait for it. `path` is the file of an SQLite URL."""
+    """The default notifier of a store. `path` is the file of an SQLite URL."""
     scheme = url.partition("://")[0]
     if path is not None:
         return _load("sqlite", "SqliteNotifier")(path)
@@ -50,30 +51,3 @@ def notifier_for_store(url: str, *, path: str | None, schema: str) -> Notifier:
     if scheme in _MONGODB:
         return _load("mongodb", "MongoNotifier")(url, schema=schema)
     return LocalNotifier()
-
-
-def _check_port(url: str) -> None:
-    try:
-        for place in urlsplit(url).netloc.rpartition("@")[2].split(","):  # there may be several
-            _ = urlsplit(f"//{place}").port
-    except ValueError:
-        raise ConfigurationError(
-            "the port in the notifier's URL is not a number; special characters in user and "
-            "password must be percent-encoded"
-        ) from None
-
-
-def _load(module: str, name: str) -> Callable[..., Notifier]:
-    """A notifier's class; its module, and with it its driver, is imported only now."""
-    try:
-        notifier: Callable[..., Notifier] = getattr(
-            importlib.import_module(f"headway.notifiers.{module}"), name
-        )
-    except ImportError as error:
-        if (error.name or "headway").partition(".")[0] == "headway":
-            raise
-        raise ConfigurationError(
-            f"the {module} notifier needs a driver that is not installed ({error.name}): "
-            f"pip install 'headway[{module}]'"
-        ) from error
-    return notifier

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from headway.domain import events
 from headway.domain.events import Event
-from headway.domain.failure import Failure
+from headway.errors import Failure
 
 _SEQUENCES = (
     events.SequenceCreated,

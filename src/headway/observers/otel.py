@@ -38,9 +38,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from headway.domain.events import Event
-from headway.domain.failure import Failure, first_line
+from headway.domain.failure import first_line
 from headway.domain.job import ClaimedJob, NewJob
-from headway.errors import InvalidOption
+from headway.errors import Failure, InvalidOption
 from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, EventCounters
 from headway.observers.rate_limit import RateLimit
 from headway.observers.trace_context import TraceContext, decode_trace, encode_trace

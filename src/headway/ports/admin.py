@@ -1,52 +1,77 @@
-"""What an operator asks and does: the same questions and levers for CLI, dashboard and API.
+"""What operators ask and do: the same questions and actions for CLI, dashboard and API.
 
-`headway.admin.questions` and `headway.admin.actions` answer from a store,
-`headway.cli.remote` over HTTP. Everything is bounded: no question reads a whole table.
+`headway.admin.questions` and `headway.admin.actions` answer from a store, `headway.cli.remote`
+asks a dashboard. `headway.admin.endpoints` has their addresses over HTTP. Everything is bounded: no
+question reads a whole table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from headway.domain.queries import JobFilter, Page
+from msgspec import Meta
+
+from headway.domain.names import MAX_KEY, MAX_NAME
+from headway.domain.queries import (
+    MAX_COUNTED,
+    MAX_GRAPH,
+    MAX_MINUTES,
+    MAX_PAGE,
+    JobFilter,
+    Page,
+)
+from headway.domain.request import MAX_PRIORITY
 from headway.domain.views import (
     AuditPage,
     Batch,
-    Checked,
-    Counted,
+    CheckPage,
+    Count,
     Explanation,
     FailureGroup,
     JobAction,
     JobDetail,
     Overview,
+    QueueChange,
     QueueSummary,
     SequenceGraph,
     SequencePage,
+    StartedJob,
     TypeSummary,
     WorkerSummary,
 )
 
+Cursor = Annotated[str, Meta(min_length=1, max_length=2_000, description="From the page before.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+Ids = Annotated[Sequence[str], Meta(min_length=1, max_length=MAX_PAGE)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
-class Insight(Protocol):
-    """Questions. Ids may be of a job or of a sequence; JobNotFound where there is none."""
 
-    async def overview(self, *, minutes: int = 60) -> Overview: ...
+class Questions(Protocol):
+    """Ids may be of a job or of a sequence. Raises JobNotFound for an id that does not exist."""
+
+    async def overview(
+        self, *, minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] = 60
+    ) -> Overview: ...
 
     async def queues(self) -> list[QueueSummary]:
-        """By name: those that hold jobs, were paused, or are worked on by a living worker."""
+        """By name: queues that hold jobs, were paused, or have a living worker."""
         ...
 
     async def types(self) -> list[TypeSummary]: ...
 
-    async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-        """Newest first. A page may come back short, even empty, and still have a cursor: then the
-        filter had to look at many rows, and the next page goes on from there."""
+    async def jobs(
+        self, which: JobFilter, *, cursor: Cursor | None = None, limit: Limit = 50
+    ) -> Page:
+        """Newest first. A page may be short, even empty, and still have a cursor: then the filter
+        had to read many rows, and the next page goes on from there."""
         ...
 
-    async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Counted:
-        """How many jobs match. Beyond `at_most`, or where too many would have to be looked at, it
-        is not exact: an estimate, or a lower bound."""
+    async def count(
+        self, which: JobFilter, *, at_most: Annotated[int, Meta(ge=1, le=MAX_COUNTED)] = 10_000
+    ) -> Count:
+        """How many jobs match. Beyond `at_most`, or where too many rows would have to be read, the
+        number is not exact: an estimate, or a lower bound."""
         ...
 
     async def job(self, id: str) -> JobDetail: ...
@@ -56,58 +81,61 @@ class Insight(Protocol):
         ...
 
     async def sequences(
-        self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
+        self, which: JobFilter, *, cursor: Cursor | None = None, limit: Limit = 50
     ) -> SequencePage:
-        """By the jobs they are at now; the filter is about these."""
+        """Sequences whose current job matches the filter."""
         ...
 
-    async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
-        """Everything under the root of this job or sequence, and what blocks it from outside."""
+    async def graph(
+        self, id: str, *, at_most: Annotated[int, Meta(ge=1, le=MAX_GRAPH)] = 500
+    ) -> SequenceGraph:
+        """All jobs under the root of this job or sequence, and their blockers from outside."""
         ...
 
-    async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
-        """Dead-lettered jobs that match, by fingerprint, the largest group first."""
+    async def failures(self, which: JobFilter, *, limit: Limit = 100) -> list[FailureGroup]:
+        """Failed jobs that match, by fingerprint, the largest group first."""
         ...
 
     async def workers(self) -> list[WorkerSummary]: ...
 
-    async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
-        """What operators did, newest first."""
+    async def audit(self, *, cursor: Cursor | None = None, limit: Limit = 50) -> AuditPage:
+        """Actions of operators, newest first."""
         ...
 
-    async def check(self, *, cursor: str | None = None, limit: int = 1_000) -> Checked:
-        """The inputs of jobs that have not ended, against the types of this code: what a deploy
-        would break. In batches; go on with the cursor."""
+    async def check(self, *, cursor: Cursor | None = None, limit: Limit = 1_000) -> CheckPage:
+        """Compares the inputs of jobs that have not ended with the job types of this code, to find
+        what a deployment would break. In batches; go on with the cursor."""
         ...
 
 
-class Operating(Protocol):
-    """Levers. Each leaves an audit row in the transaction of its effect."""
+class Actions(Protocol):
+    """Each writes an audit row in the transaction of its effect."""
 
-    async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
-        """On these jobs (at most 1,000): those in another state are passed over, not an error."""
+    async def act(self, action: JobAction, ids: Ids) -> Batch:
+        """On the current jobs of the sequences that these jobs belong to. Jobs in another state are
+        passed over, not an error."""
         ...
 
     async def act_on_all(
-        self, action: JobAction, which: JobFilter, *, cursor: str | None = None
+        self, action: JobAction, which: JobFilter, *, cursor: Cursor | None = None
     ) -> Batch:
-        """One batch of everything that matches; go on with the cursor until it is None."""
+        """On one batch of the jobs that match; go on with the cursor until it is None."""
         ...
 
-    async def pause(self, queue: str) -> None: ...
+    async def pause(self, queue: Name) -> QueueChange: ...
 
-    async def resume(self, queue: str) -> None: ...
+    async def resume(self, queue: Name) -> QueueChange: ...
 
     async def start(
         self,
-        type: str,
+        type: Name,
         input: str,
         *,
-        queue: str | None = None,
-        priority: int | None = None,
-        delay: float | None = None,
-        at: str | None = None,
-        key: str | None = None,
-    ) -> str:
-        """Start a job of a type known to this code, from its arguments as JSON; its id."""
+        queue: Name | None = None,
+        priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] | None = None,
+        delay: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None,
+        at: Annotated[str, Meta(description="ISO 8601, with an offset.")] | None = None,
+        key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY)] | None = None,
+    ) -> StartedJob:
+        """Start a job of a type known to this code; `input` is its arguments as JSON."""
         ...

@@ -19,7 +19,7 @@ Promises that every store keeps, and `headway.testing.conformance.store` checks:
 
 `run` and `run_in` may be called by any number of tasks at once; the `_sync` ones from any thread.
 Transient errors (connection lost, serialization failure, database starting up) are retried inside
-`run` and `run_sync` as the store's `patience` says, never inside the caller's transaction.
+`run` and `run_sync` as the store's `OperationRetry` says, never inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ import msgspec
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, NewJob
 from headway.domain.lease import Held, Verdict
+from headway.domain.orders import ClaimOrder, ProgressReport, PruneRule
 from headway.domain.queries import (
-    ClaimOrder,
     EndedCount,
     EndedJob,
     FailureCount,
     JobCount,
     JobFilter,
     Page,
-    ProgressReport,
-    PruneRule,
     QueueRecord,
     Tally,
     WorkerRecord,
 )
 from headway.domain.settlement import Freed, Settled, Settlement
-from headway.domain.views import AuditPage, AuditRecord, Counted, Progress
+from headway.domain.views import AuditPage, AuditRecord, Count, Progress
 from headway.ports.statement import Operation
+from headway.ports.transfer import Transfer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,8 +82,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """`begin` hands out a transaction whose changes can be rolled back."""
     one_writer: bool = False
     """A transaction that writes keeps every other one waiting, whatever it writes."""
-    movable: bool = False
-    """Jobs can move to another store and come from one: it has the verbs of `ports.moving`."""
 
 
 class Operations(Protocol):
@@ -163,7 +160,7 @@ class Operations(Protocol):
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         """How many jobs match, up to `at_most`. Bounded as `find` is: not exact if there are more,
         or if more would have to be looked at."""
         ...
@@ -235,44 +232,47 @@ class Operations(Protocol):
         """Those that have been paused or resumed, by name; needs no look at the jobs."""
         ...
 
-    def report(
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
-        """Keep how far running jobs are; the newest report of a job wins. One whose token does not
-        hold the job any more is dropped. Reports go when their jobs do."""
+        """Keep progress reports of running jobs; the newest report of a job wins. A report whose
+        token does not hold the job any more is dropped. Reports are deleted with their jobs."""
         ...
 
     def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
-        """What was last reported of these jobs, in order."""
+        """The last progress reports of these jobs, in order."""
         ...
 
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
-        """Keep what an operator did, in the transaction that does it; the store sets `at`."""
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+        """Write the audit record of an operator's action, in the transaction of the action; the
+        store sets `at`."""
         ...
 
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
-        """What operators did, by id, newest first. Raises InvalidOption as `find` does."""
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+        """Audit records by id, newest first. Raises InvalidOption as `find` does."""
         ...
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
-        """Remove notes of operators' actions that are older than so many seconds, the oldest first,
-        a thousand at least; their number."""
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        """Delete audit records that are older than so many seconds, oldest first, at least a
+        thousand of them; the number deleted."""
         ...
 
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
-        """A worker lives; the store sets `seen_at` (and `started_at` the first time)."""
+    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+        """Write the record of a living worker; the store sets `seen_at` (and `started_at` the
+        first time)."""
         ...
 
     def workers(self) -> Operation[list[WorkerRecord]]: ...
 
-    def forget_workers(
+    def delete_workers(
         self,
         ids: Sequence[str] = (),
         *,
         unseen_for: float | None = None,
         now: datetime | None = None,
     ) -> Operation[int]:
-        """Remove these workers, and those not heard of for `unseen_for` seconds."""
+        """Delete the records of these workers and of workers that have not written theirs for
+        `unseen_for` seconds; the number deleted."""
         ...
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
@@ -317,13 +317,13 @@ class Operations(Protocol):
         """Jobs that were given any of these sequences as blockers, by id; the first `limit`."""
         ...
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         """Delete jobs, whatever state they are in, with their attempts, blocker entries and
         reports; the ids of those that are gone. The caller has locked the last jobs of their
         sequences and knows who waits for them."""
         ...
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         """Delete the sequences of these jobs that have ended and that are no blockers of a job
         which has not completed, whole, as `prune` does; the ids of the jobs that are gone. Leaves
         all others alone."""
@@ -336,6 +336,11 @@ class Store(Operations, Protocol):
     name: str
     """How messages call it, without secrets: `SQLite shop.db`, `PostgreSQL db at host:5432`."""
     capabilities: Capabilities
+
+    @property
+    def transfer(self) -> Transfer | None:
+        """Moves jobs to and from other stores; None: this store's jobs cannot move."""
+        ...
 
     @property
     def transactions(self) -> int | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, NewJob
+from headway.errors import Failure
 
 
 class StartTrace(Protocol):

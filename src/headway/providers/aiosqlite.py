@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from aiosqlite import Connection
 
+from headway.drivers.sqlite import BEGIN, must_begin, parameters
 from headway.ports.statement import Row, Statement
-from headway.providers.sqlite3 import BEGIN, must_begin, parameters
 
 
 class Aiosqlite:

@@ -1,11 +1,11 @@
-"""asyncpg connections. Recognised by name, so that asyncpg is needed only by those who use it."""
+"""asyncpg connections, and those of its pools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headway.drivers.batches import with_columns
+from headway.drivers.postgres_parameters import array_parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 
@@ -20,7 +20,7 @@ class Asyncpg:
                 "tx= is a connection without an open transaction; "
                 "open one with `conn.transaction()`, or leave tx out"
             )
-        rows: list[Row] = await tx.fetch(statement.sql, *with_columns(statement))
+        rows: list[Row] = await tx.fetch(statement.sql, *array_parameters(statement))
         return rows
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:

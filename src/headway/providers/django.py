@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from headway.drivers.batches import with_literals
+from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.sqlite import parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 from headway.providers.placeholders import by_number, percent_doubled, pyformat
-from headway.providers.sqlite3 import parameters
 
 
 class Django:
@@ -41,7 +41,7 @@ class Django:
             if sqlite:
                 cursor.execute(percent_doubled(statement.sql), parameters(statement))
             else:
-                cursor.execute(pyformat(statement.sql), by_number(with_literals(statement)))
+                cursor.execute(pyformat(statement.sql), by_number(text_parameters(statement)))
             if cursor.description:
                 rows: Sequence[Row] = cursor.fetchall()
                 return rows if sqlite else _with_zones(rows, wrapper.timezone_name)

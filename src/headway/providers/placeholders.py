@@ -1,4 +1,4 @@
-"""How statements are written for drivers that do not take a store's own placeholders."""
+"""Statements and parameters for drivers that do not take a store's own placeholders."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NUMBERED = re.compile(r"\$(\d+)")
 
 @cache
 def pyformat(sql: str) -> str:
-    """`$1` as `%(1)s`, for psycopg's ordinary cursors and for whoever wraps them."""
+    """`$1` as `%(1)s`, for psycopg's ordinary cursors and for drivers that wrap them."""
     return _NUMBERED.sub(r"%(\1)s", percent_doubled(sql))
 
 
 @cache
 def percent_doubled(sql: str) -> str:
-    """For drivers that take a percent sign for the beginning of a placeholder."""
+    """For drivers to which a percent sign begins a placeholder."""
     return sql.replace("%", "%%")
 
 

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from headway.drivers.batches import with_literals
+from headway.drivers.postgres_parameters import text_parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 
@@ -21,7 +21,7 @@ class PsycopgAsync:
     async def execute(self, tx: AsyncConnection[Any], statement: Statement) -> Sequence[Row]:
         _require_transaction(tx)
         async with AsyncRawCursor(tx, row_factory=tuple_row) as cursor:
-            await cursor.execute(statement.sql.encode(), with_literals(statement))
+            await cursor.execute(statement.sql.encode(), text_parameters(statement))
             return await cursor.fetchall() if cursor.description else ()
 
     def after_commit(self, tx: AsyncConnection[Any], callback: Callable[[], None]) -> bool:
@@ -35,7 +35,7 @@ class PsycopgSync:
     def execute(self, tx: Connection[Any], statement: Statement) -> Sequence[Row]:
         _require_transaction(tx)
         with RawCursor(tx, row_factory=tuple_row) as cursor:
-            cursor.execute(statement.sql.encode(), with_literals(statement))
+            cursor.execute(statement.sql.encode(), text_parameters(statement))
             return cursor.fetchall() if cursor.description else ()
 
     def after_commit(self, tx: Connection[Any], callback: Callable[[], None]) -> bool:

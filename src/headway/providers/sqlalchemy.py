@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from headway.drivers.batches import with_columns, with_literals
+from headway.drivers.postgres_parameters import array_parameters, text_parameters
+from headway.drivers.sqlite import BEGIN, must_begin, parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 from headway.providers.placeholders import by_number, pyformat
-from headway.providers.sqlalchemy_commits import call_after_commit
-from headway.providers.sqlite3 import BEGIN, must_begin, parameters
+from headway.providers.sqlalchemy_after_commit import call_after_commit
 
 AnySync = Session | Connection | scoped_session[Session]
 AnyAsync = AsyncSession | AsyncConnection | async_scoped_session[AsyncSession]
@@ -86,9 +86,9 @@ def _execute(tx: Session | Connection, statement: Statement, database: str) -> S
                 "use one with transactions, or leave tx out"
             )
         if dialect.paramstyle == "numeric_dollar":
-            result = connection.exec_driver_sql(statement.sql, with_columns(statement))
+            result = connection.exec_driver_sql(statement.sql, array_parameters(statement))
         else:
-            params = by_number(with_literals(statement))
+            params = by_number(text_parameters(statement))
             result = connection.exec_driver_sql(pyformat(statement.sql), params)
     return result.all() if result.returns_rows else ()
 

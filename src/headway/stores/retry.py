@@ -1,4 +1,4 @@
-"""Trying again when a database is away for a moment."""
+"""Repeated tries of an operation while its database is away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.domain.queries import ClaimOrder
+from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Backoff
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How often an operation is tried when it fails in a way that may pass, and the pauses."""
+class OperationRetry:
+    """Number of tries of an operation that fails with a transient error, and the pauses between."""
 
     tries: int = 5
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.05, cap=2.0))
@@ -59,7 +59,7 @@ class Patience:
 
 
 def once_more(made: partial[Operation[T]]) -> partial[Operation[T]]:
-    """An operation as it is tried again: a claim asks for what the earlier try took."""
+    """The operation for its next try: a claim first asks for the jobs that an earlier try took."""
     args = [
         msgspec.structs.replace(each, again=True) if isinstance(each, ClaimOrder) else each
         for each in made.args

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class ManualClock:
-    """Hands the same moment to stores until `advance` moves it; safe to use from any thread."""
+    """Gives stores the same time until `advance` moves it; safe to use from any thread."""
 
     def __init__(self, start: datetime | None = None) -> None:
         start = datetime(2030, 1, 1, tzinfo=UTC) if start is None else start
@@ -26,7 +26,7 @@ class ManualClock:
             return self._passed.total_seconds()
 
     def advance(self, seconds: float = 0, *, by: timedelta | None = None) -> datetime:
-        """Move forward by seconds, or `by` a timedelta; what time it is then."""
+        """Move forward by seconds, or `by` a timedelta; the new time."""
         step = timedelta(seconds=seconds) + (by or timedelta())
         if step < timedelta():
             raise ValueError("time goes forward only")

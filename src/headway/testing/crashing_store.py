@@ -1,4 +1,4 @@
-"""A store that makes the worker on it die at a named point, as far as anyone else can tell."""
+"""A store whose worker crashes at a given point, as seen by everyone else."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Point(enum.StrEnum):
-    """Where a worker can die."""
+class CrashPoint(enum.StrEnum):
+    """The points at which a worker can crash."""
 
     CLAIMED = "claimed"
-    """It has claimed jobs, and begins none of them."""
+    """After a claim; none of the claimed jobs begins."""
     HANDLED = "handled"
-    """A handler has returned, or failed, and nothing of that is stored."""
+    """After a handler; its outcome is not stored."""
     COMMITTED = "committed"
-    """The outcome is stored, and the worker does not hear of it."""
+    """After the commit of an outcome, before the worker gets the answer."""
 
 
-class MortalStore:
-    """Passes everything on until the point is reached. From then on the worker lives in a world of
-    its own: it is told that all went well, and nothing that it does is stored."""
+class CrashingStore:
+    """Passes every call on until the point is reached. From then on it stores nothing, and answers
+    the worker as if it did."""
 
-    def __init__(self, store: Store, point: Point | None) -> None:
+    def __init__(self, store: Store, point: CrashPoint | None) -> None:
         self._inner = store
         self._point = point
         self._completing: set[int] = set()
-        self.dead = False
+        self.crashed = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -45,21 +45,21 @@ class MortalStore:
     ) -> T:
         name = _name(operation)
         if name == "settle":
-            self._dies_at(Point.HANDLED)
-        if self.dead:
-            return cast("T", _as_if(name, args))
+            self._crashes_at(CrashPoint.HANDLED)
+        if self.crashed:
+            return cast("T", _pretended(name, args))
         answer = await self._inner.run(operation, *args, **kwargs)
-        if (name == "claim" and answer and self._dies_at(Point.CLAIMED)) or (
-            name == "settle" and self._dies_at(Point.COMMITTED)
+        if (name == "claim" and answer and self._crashes_at(CrashPoint.CLAIMED)) or (
+            name == "settle" and self._crashes_at(CrashPoint.COMMITTED)
         ):
-            return cast("T", _as_if(name, args))
+            return cast("T", _pretended(name, args))
         return answer
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        if self.dead:
-            return cast("T", _as_if(_name(operation), args))
+        if self.crashed:
+            return cast("T", _pretended(_name(operation), args))
         return self._inner.run_sync(operation, *args, **kwargs)
 
     async def run_in(
@@ -78,30 +78,30 @@ class MortalStore:
             async with self._inner.begin() as tx:
                 yield tx
                 if id(tx) in self._completing:
-                    self._dies_at(Point.HANDLED)
-                if self.dead:
+                    self._crashes_at(CrashPoint.HANDLED)
+                if self.crashed:
                     raise _LostError
             if id(tx) in self._completing:
-                self._dies_at(Point.COMMITTED)
+                self._crashes_at(CrashPoint.COMMITTED)
         except _LostError:
             pass
 
-    def _dies_at(self, point: Point) -> bool:
+    def _crashes_at(self, point: CrashPoint) -> bool:
         if self._point is point:
-            self.dead = True
-        return self.dead
+            self.crashed = True
+        return self.crashed
 
 
 class _LostError(Exception):
-    """Rolls back what a dead worker would have committed."""
+    """Rolls back a transaction of the crashed worker."""
 
 
 def _name(operation: Callable[..., Any]) -> str:
     return getattr(operation, "__name__", "")
 
 
-def _as_if(name: str, args: tuple[Any, ...]) -> Any:
-    """What the store would have answered."""
+def _pretended(name: str, args: tuple[Any, ...]) -> Any:
+    """An answer as if the operation had succeeded."""
     match name:
         case "settle":
             return Settled([Verdict.APPLIED] * len(args[0]))
@@ -109,9 +109,9 @@ def _as_if(name: str, args: tuple[Any, ...]) -> Any:
             return [Verdict.APPLIED] * len(args[0])
         case "blocker_outputs":
             return {}
-        case "beat":
+        case "save_worker":
             return None
-        case "forget_workers" | "forget_notes" | "prune":
+        case "delete_workers" | "prune_audit" | "prune":
             return 0
         case _:
             return []

@@ -1,4 +1,4 @@
-"""A notifier that has whoever starts jobs run them."""
+"""A notifier that runs jobs when they are started."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from headway.ports.notifications import JobsScheduled, Notification
 
 
 class InlineNotifier(LocalNotifier):
-    """Tells subscribers, as its kind does; and while `inline` is set, calls what it was made with:
-    `run` before `publish` returns, `run_soon` where nobody can wait."""
+    """A LocalNotifier that, while `inline` is set, also runs the jobs that were scheduled:
+    `publish` waits for `run`, `publish_soon` calls `run_soon`."""
 
     def __init__(self, run: Callable[[], Awaitable[None]], run_soon: Callable[[], None]) -> None:
         super().__init__()

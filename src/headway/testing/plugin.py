@@ -1,8 +1,8 @@
-"""The pytest plugin: an app on a store of the test's own. Loaded by pytest where Headway is
-installed; what it needs is imported when a test asks for it.
+"""The pytest plugin: an app on a store of the test's own. pytest loads it wherever Headway is
+installed, so it imports the rest of Headway only when a test uses a fixture.
 
-`headway_app`   which app is meant; override it in conftest.py. By default a new one
-`headway`       the app moved to memory, or where the marker says, with a clock, `drain` and asserts
+`headway_app`   the app; override it in conftest.py. By default a new one
+`headway`       the app on a memory store, or on SQLite, with a clock, `drain` and asserts
 
     @pytest.mark.headway(store="sqlite", inline=True)
 """
@@ -18,14 +18,14 @@ import pytest
 
 if TYPE_CHECKING:
     from headway.app import Headway
-    from headway.testing.app_on_trial import Rig
+    from headway.testing.app_under_test import AppUnderTest
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        'headway(store="memory", inline=False): where the `headway` fixture keeps its jobs, memory '
-        "or sqlite, and whether starting a job runs it",
+        'headway(store="memory", inline=False): the store of the `headway` fixture, memory or '
+        "sqlite, and whether starting a job runs it",
     )
 
 
@@ -38,9 +38,11 @@ def headway_app() -> Headway:
 
 
 @pytest.fixture
-def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path) -> Generator[Rig]:
-    """The app on a store of this test's own, with nothing running: see `app_on_trial`."""
-    from headway.testing.app_on_trial import Rig  # noqa: PLC0415 - the same
+def headway(
+    request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path
+) -> Generator[AppUnderTest]:
+    """The app on a store of this test's own, with no worker running: see `AppUnderTest`."""
+    from headway.testing.app_under_test import AppUnderTest  # noqa: PLC0415 - the same
 
     marker = request.node.get_closest_marker("headway")
     options = {} if marker is None else dict(marker.kwargs)
@@ -50,5 +52,5 @@ def headway(request: pytest.FixtureRequest, headway_app: Headway, tmp_path: Path
         raise pytest.UsageError(
             'the marker is headway(store="memory" or "sqlite", inline=True or False)'
         )
-    with Rig(headway_app, urls[store]) as rig, rig.inline() if inline else nullcontext():
-        yield rig
+    with AppUnderTest(headway_app, urls[store]) as app, app.inline() if inline else nullcontext():
+        yield app

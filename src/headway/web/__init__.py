@@ -7,9 +7,9 @@ the extra `headway[web]`.
 from headway.errors import ConfigurationError
 
 try:
-    from headway.web.auth import Auth, Open, Password, Token, Trust
     from headway.web.dashboard import create_dashboard
-    from headway.web.server import serve, serving
+    from headway.web.security.auth import Auth, Open, Password, Token, Trust
+    from headway.web.server import dashboard_server, serve
 except ModuleNotFoundError as _error:
     if (_error.name or "headway").partition(".")[0] == "headway":
         raise
@@ -24,6 +24,6 @@ __all__ = [
     "Token",
     "Trust",
     "create_dashboard",
+    "dashboard_server",
     "serve",
-    "serving",
 ]

@@ -1,5 +1,5 @@
-"""Scripts and styles, from the package itself. They are few, so they are kept in memory; their
-addresses carry a piece of their hash, so browsers may keep them for good."""
+"""Scripts and styles of the package, kept in memory. Their addresses hold a part of their hash, so
+browsers may cache them for ever."""
 
 from __future__ import annotations
 

@@ -1,32 +1,71 @@
-"""What the pages and the API have in common: one per dashboard, found through the request."""
+"""The store and the settings of one dashboard, for its pages and its API."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from starlette.requests import Request
 
 from headway.app import Headway
-from headway.domain.views import Overview
-from headway.ports.admin import Operating
-from headway.web.access import Doorkeeper
+from headway.domain.queries import JobFilter
+from headway.domain.views import CheckPage, Overview
+from headway.ports.admin import Actions, Questions
 from headway.web.event_stream import Broadcast
-from headway.web.redacted import GuardedInsight
+from headway.web.security.access import Authenticator
+from headway.web.security.redaction import Redaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Desk:
+class Context:
+    """Pages and API read and change the store only through `ask` and `act`: filters on redacted
+    fields are refused, and answers come without them."""
+
     app: Headway
-    insight: GuardedInsight
-    doorkeeper: Doorkeeper
+    redaction: Redaction
+    authenticator: Authenticator
     allow_writes: bool
     live: Broadcast[Overview]
 
-    def operator(self, request: Request) -> Operating:
-        """The levers, in the name of whoever sent the request."""
-        return self.app.operator(cast("str", request.scope["headway.actor"]))
+    async def ask(
+        self,
+        question: Callable[Concatenate[Questions, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The answer to `Questions.jobs` or another question, redacted."""
+        self._check(*args, *kwargs.values())
+        questions = self.app.questions
+        answer: T = await getattr(questions, question.__name__)(*args, **kwargs)
+        if isinstance(answer, CheckPage) and answer.incompatible:
+            ids = tuple(each.job_id for each in answer.incompatible)
+            page = await questions.jobs(JobFilter(ids=ids), limit=len(ids))
+            return cast("T", self.redaction.check(answer, page.jobs))
+        return self.redaction.answer(answer)
+
+    async def act(
+        self,
+        request: Request,
+        action: Callable[Concatenate[Actions, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Do `Actions.act` or another action in the name of whoever sent the request."""
+        self._check(*args, *kwargs.values())
+        actions = self.app.actions(cast("str", request.scope["headway.actor"]))
+        return cast("T", await getattr(actions, action.__name__)(*args, **kwargs))
+
+    def _check(self, *given: object) -> None:
+        for each in given:
+            if isinstance(each, JobFilter):
+                self.redaction.check_filter(each)
 
 
-def desk_of(request: Request) -> Desk:
-    return cast("Desk", request.app.state.desk)
+def context_of(request: Request) -> Context:
+    return cast("Context", request.app.state.context)

@@ -13,21 +13,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from headway.admin.endpoints import PREFIX
 from headway.app import Headway
 from headway.errors import ConfigurationError
-from headway.web.access import LOOPBACK, Doorkeeper, Gate, checked_hosts
-from headway.web.api import PREFIX, routes
+from headway.web.api import routes
 from headway.web.assets import serve_asset
-from headway.web.auth import Auth, Open, session_key
-from headway.web.context import Desk
+from headway.web.context import Context
 from headway.web.event_stream import Broadcast
+from headway.web.html import answer_problem
 from headway.web.metrics import metrics_route
 from headway.web.openapi import openapi_document
-from headway.web.pages import actions, failures, jobs, overview, people, queues, sequences
-from headway.web.redacted import GuardedInsight
-from headway.web.redaction import Redaction
-from headway.web.sessions import Sessions
-from headway.web.templating import answer_problem
+from headway.web.pages import (
+    actions,
+    audit,
+    failures,
+    jobs,
+    login,
+    overview,
+    queues,
+    sequences,
+    workers,
+)
+from headway.web.security.access import LOOPBACK, AccessMiddleware, Authenticator, checked_hosts
+from headway.web.security.auth import Auth, Open, session_key
+from headway.web.security.redaction import Redaction
+from headway.web.security.sessions import Sessions
 
 REFRESH = 1.0
 """Seconds between live updates."""
@@ -42,18 +52,19 @@ def create_dashboard(
     base_path: str = "",
     hosts: Sequence[str] = LOOPBACK,
 ) -> Starlette:
-    """The pages and the API, to be served or mounted: `api.mount("/jobs", create_dashboard(…))`.
+    """The pages and the API as an ASGI app, to serve or mount:
+    `api.mount("/jobs", create_dashboard(…))`.
 
-    Served by itself it opens the app and closes it; mounted, the app around does that. `redact`
-    names payload fields that are not shown, besides those that sound like secrets. `base_path` is
-    what a proxy takes off the front of paths. `hosts` are the names under which browsers may reach
-    it ("*": any, where the server around it checks them). `Open()` is refused, because the
-    dashboard cannot know who reaches the server around it.
+    Served by itself the dashboard opens and closes the app; mounted, your server does. `redact`
+    names payload fields to hide, besides those that sound like secrets. `base_path` is the prefix
+    that a proxy removes from paths. `hosts` are the host names that browsers may use ("*": any, if
+    your server checks them). `Open()` is refused: the dashboard cannot know who reaches your
+    server.
     """
     if isinstance(auth, Open):
         raise ConfigurationError(
-            "Open() lets everyone in who can reach the server, so only serve() takes it, on "
-            "loopback; use Token or Password, or Trust to let your own app decide"
+            "Open() gives access to everyone who can reach the server, so only serve() accepts it, "
+            "on loopback; use Token or Password, or Trust to let your own app decide"
         )
     return make_dashboard(
         app,
@@ -74,26 +85,25 @@ def make_dashboard(
     base_path: str,
     hosts: Sequence[str],
 ) -> Starlette:
-    """The same for a server that knows who can reach it, which may let everyone in."""
+    """The same without refusing `Open()`, for a server that knows who can reach it."""
     if base_path and (not base_path.startswith("/") or base_path.endswith("/")):
         raise ConfigurationError(f"a base path is like /jobs, not {base_path!r}")
     checked_hosts(hosts)
-    insight = GuardedInsight(app.insights, Redaction(redact))
-    desk = Desk(
+    context = Context(
         app=app,
-        insight=insight,
-        doorkeeper=Doorkeeper(auth, Sessions(session_key(auth))),
+        redaction=Redaction(redact),
+        authenticator=Authenticator(auth, Sessions(session_key(auth))),
         allow_writes=allow_writes,
-        live=Broadcast(insight.overview, every=REFRESH),
+        live=Broadcast(app.questions.overview, every=REFRESH),
     )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with app:
             yield
-            desk.live.end()
+            context.live.end()
 
-    pages = (overview, actions, jobs, sequences, failures, queues, people)
+    pages = (overview, actions, jobs, sequences, failures, queues, workers, audit, login)
     dashboard = Starlette(
         routes=[
             *(route for module in pages for route in module.ROUTES),
@@ -109,8 +119,8 @@ def make_dashboard(
         ],
         middleware=[
             Middleware(
-                Gate,
-                doorkeeper=desk.doorkeeper,
+                AccessMiddleware,
+                authenticator=context.authenticator,
                 allow_writes=allow_writes,
                 hosts=hosts,
                 base_path=base_path,
@@ -120,13 +130,13 @@ def make_dashboard(
         exception_handlers={HTTPException: _answer_refusal},
         lifespan=lifespan,
     )
-    dashboard.state.desk = desk
+    dashboard.state.context = context
     return dashboard
 
 
 def end_streams(dashboard: Starlette) -> None:
-    """Send those away who listen for live updates; a server does so before it shuts down."""
-    cast("Desk", dashboard.state.desk).live.end()
+    """End all live updates; a server does so before it shuts down."""
+    cast("Context", dashboard.state.context).live.end()
 
 
 async def _serve_document(_: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Server-sent events: one reader of the store, however many look on."""
+"""Server-sent events: one task reads the store for all browsers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ logger = logging.getLogger("headway.web")
 
 
 class Broadcast(Generic[T]):
-    """Reads as long as somebody listens, and tells all of them. Listeners that are slow miss some.
-
-    A failed reading ends the streams: browsers come back, and try again.
+    """Reads while there are listeners, and sends each value to all of them. Slow listeners miss
+    values. A failed read ends the streams; browsers connect again.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]], *, every: float) -> None:
@@ -35,7 +34,7 @@ class Broadcast(Generic[T]):
 
     @contextlib.contextmanager
     def listening(self) -> Generator[asyncio.Queue[T | None]]:
-        """A queue of what is read; None says that it is over."""
+        """A queue of the values; None ends it."""
         queue: asyncio.Queue[T | None] = asyncio.Queue(1)
         self._listeners.add(queue)
         if self._reader is None or self._reader.done():
@@ -66,17 +65,17 @@ class Broadcast(Generic[T]):
                     with contextlib.suppress(asyncio.QueueEmpty):
                         queue.get_nowait()
                     queue.put_nowait(value)
-                # However slow it is, most of the time the store has rest.
+                # A slow store is asked less often.
                 await asyncio.sleep(max(self._every, 9 * (loop.time() - began)))
         except Exception as error:
-            if not self._troubled:  # said once; browsers try again every second
+            if not self._troubled:  # once; browsers try again every second
                 logger.warning("live updates stopped: %s", error)
             self._troubled = True
             self.end()
 
 
 class EventStream(Response, Generic[T]):
-    """What a broadcast says, as events, until the client leaves or time is up."""
+    """The values of a broadcast as events, until the client leaves or time is up."""
 
     def __init__(self, broadcast: Broadcast[T], encode: Callable[[T], bytes]) -> None:
         super().__init__(media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -121,7 +120,7 @@ async def _disconnected(receive: Receive) -> None:
 async def _first(
     queue: asyncio.Queue[T | None], gone: asyncio.Task[None], timeout: float
 ) -> T | None:
-    """The next value; None if it is over, the client has left or the time is up."""
+    """The next value; None if the broadcast ended, the client left or the time is up."""
     getting = asyncio.create_task(queue.get())
     try:
         await asyncio.wait({getting, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

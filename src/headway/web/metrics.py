@@ -1,5 +1,5 @@
-"""`/metrics`: what the store holds, for Prometheus, where its client is installed. What workers did
-is on their own pages."""
+"""`/metrics`: the jobs in the store, for Prometheus, if its client is installed. Workers serve
+their own metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's description, made from the types that it is implemented with."""
+"""The OpenAPI document, made from the table of endpoints."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Any
 
 import msgspec
 
-from headway.web.api import OPERATIONS, PREFIX, Operation
-from headway.web.problems import ProblemAnswer
+from headway.admin.endpoints import ENDPOINTS, PREFIX, Endpoint, ProblemAnswer
 
 _PROBLEMS = {
     "400": "The request does not fit.",
-    "401": "Nobody said who is asking.",
+    "401": "No token or password was sent.",
     "403": "Not allowed: read-only, redacted, or from another site.",
     "404": "There is no such job.",
     "409": "The job is in another state.",
     "413": "The request is too large.",
     "415": "The body is not JSON.",
-    "421": "The dashboard is not known under this host name.",
-    "429": "Too many wrong secrets were given; Retry-After says when to go on.",
+    "421": "This host name is not allowed.",
+    "429": "Too many wrong tokens or passwords; Retry-After says when to try again.",
     "503": "The store does not answer.",
 }
 
@@ -32,25 +31,25 @@ def openapi_document() -> bytes:
 
 def describe() -> dict[str, Any]:
     types: list[Any] = [ProblemAnswer]
-    for operation in OPERATIONS:
-        types += [operation.answer, *([operation.body] if operation.body else [])]
+    for endpoint in ENDPOINTS:
+        types += [endpoint.answer, *([endpoint.parameters] if endpoint.method == "POST" else [])]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
     answers = iter(schemas)
     problem = next(answers)
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for endpoint in ENDPOINTS:
         answer = next(answers)
-        body = next(answers) if operation.body else None
-        described = _describe(operation, answer, body, problem)
-        paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = described
+        body = next(answers) if endpoint.method == "POST" else None
+        described = _describe(endpoint, answer, body, problem)
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Headway admin API",
             "version": "1",
-            "description": "The questions and levers of the dashboard and the CLI.",
+            "description": "The questions and actions of the dashboard and the command line.",
         },
         "paths": paths,
         "components": {
@@ -65,14 +64,14 @@ def describe() -> dict[str, Any]:
 
 
 def _describe(
-    operation: Operation, answer: dict[str, Any], body: dict[str, Any] | None, problem: Any
+    endpoint: Endpoint, answer: dict[str, Any], body: dict[str, Any] | None, problem: Any
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "parameters": _parameters(operation),
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "parameters": _parameters(endpoint),
         "responses": {
-            str(operation.status): _answer("What was asked for.", answer),
+            str(endpoint.status): _answer("The answer.", answer),
             **{status: _answer(text, problem) for status, text in _PROBLEMS.items()},
         },
     }
@@ -88,13 +87,15 @@ def _answer(text: str, schema: Any) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)}", operation.path)
+        for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    schema = msgspec.json.schema(operation.query)
-    properties = schema["$defs"][operation.query.__name__]["properties"]
+    if endpoint.method == "POST":
+        return found
+    schema = msgspec.json.schema(endpoint.parameters)
+    properties = schema["$defs"][endpoint.parameters.__name__]["properties"]
     found += [
         {"name": name, "in": "query", "required": False, "schema": _without_null(each)}
         for name, each in properties.items()
@@ -103,7 +104,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is not given is left out; there is no way to write null in a query."""
+    """A query cannot hold null; an absent parameter is left out."""
     plain = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
     for each in schema.get("anyOf", ()):
         if each != {"type": "null"}:

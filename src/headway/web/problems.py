@@ -1,4 +1,4 @@
-"""What went wrong, in one shape: a status, a code for programs and a sentence for people."""
+"""Errors as answers: a status, a code for programs and a sentence for people."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 import re
 from http import HTTPStatus
 
-import msgspec
 from starlette.exceptions import HTTPException
 
+from headway.admin.endpoints import Problem
 from headway.errors import (
     HeadwayError,
     InvalidRequest,
@@ -21,21 +21,8 @@ from headway.errors import (
 logger = logging.getLogger("headway.web")
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """`code` is the error's name in snake case: `job_not_found`, `invalid_option`."""
-
-    code: str
-    message: str
-
-
-class ProblemAnswer(msgspec.Struct, frozen=True):
-    """What every refused or failed request answers."""
-
-    error: Problem
-
-
 class Refused(Exception):
-    """A request that is not let through; raised while it is read."""
+    """A request that is refused before it reaches the store."""
 
     def __init__(
         self, status: int, code: str, message: str, *, retry_after: int | None = None
@@ -47,7 +34,7 @@ class Refused(Exception):
 
 
 def problem_of(error: Exception) -> tuple[int, Problem]:
-    """The status and the problem. Anything unforeseen is logged and answered without details."""
+    """The status and the problem. Unexpected errors are logged and answered without details."""
     match error:
         case Refused():
             return error.status, Problem(error.code, str(error))
@@ -69,13 +56,13 @@ def problem_of(error: Exception) -> tuple[int, Problem]:
         case _:
             logger.error("a request failed", exc_info=error)
             return 500, Problem(
-                "internal", "Something went wrong here; the server's log says what."
+                "internal", "Internal error; the log of the dashboard has the details."
             )
 
 
 _SENTENCES = {
     404: "There is no such page.",
-    405: "This address does not take that method.",
+    405: "This address does not support that method.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Reading what was sent, within bounds."""
+"""Reads forms and JSON bodies, within bounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Form:
 
 async def read_form(request: Request) -> Form:
     if _media_type(request) != "application/x-www-form-urlencoded":
-        raise Refused(415, "unsupported_media_type", "A form is sent urlencoded.")
+        raise Refused(415, "unsupported_media_type", "Send the form urlencoded.")
     body = await _read(request, MAX_FORM)
     try:
         pairs = parse_qsl(

@@ -1,4 +1,4 @@
-"""The search box: a filter as it was typed, and filters that links are made of."""
+"""The filter in the search box, and filters for links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.domain.job import JobState
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
 from headway.errors import InvalidRequest
-from headway.web.context import desk_of
+from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
 
 
@@ -29,7 +29,8 @@ class Search:
     def of(cls, request: Request) -> Search:
         text = request.query_params.get("q", "").strip()
         try:
-            which = desk_of(request).insight.allowed(parse_filter(text))
+            which = parse_filter(text)
+            context_of(request).redaction.check_filter(which)
         except (InvalidRequest, Refused) as error:
             status, problem = problem_of(error)
             return cls(text, None, problem.message, status)

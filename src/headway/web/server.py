@@ -1,4 +1,4 @@
-"""Running the dashboard by itself, on uvicorn."""
+"""Serves the dashboard by itself, on uvicorn."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from starlette.applications import Starlette
 
 from headway.app import Headway
 from headway.errors import ConfigurationError
-from headway.web.access import LOOPBACK
-from headway.web.auth import Auth, Open
-from headway.web.connections import Connection
 from headway.web.dashboard import end_streams, make_dashboard
+from headway.web.security.access import LOOPBACK
+from headway.web.security.auth import Auth, Open
+from headway.web.security.connections import Connection
 
 DEFAULT_PORT = 8420
 
 
-class Serving(TypedDict, total=False):
-    """How a dashboard is served: the options of `serve` and `serving`."""
+class ServerOptions(TypedDict, total=False):
+    """How a dashboard is served: the options of `serve` and `dashboard_server`."""
 
     host: str
     """127.0.0.1 unless given."""
@@ -34,13 +34,13 @@ class Serving(TypedDict, total=False):
     redact: Sequence[str]
     base_path: str
     hosts: Sequence[str]
-    """Further names under which browsers reach the address."""
+    """More host names that browsers may use."""
 
 
-async def serve(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> None:
-    """Serve until SIGINT or SIGTERM; a second one waits for nobody. Opens the app, and closes it.
+async def serve(app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]) -> None:
+    """Serve until SIGINT or SIGTERM; a second signal stops at once. Opens and closes the app.
     The other options are those of `create_dashboard`."""
-    async with _serving(app, auth, options) as (_, server, served):
+    async with _running_server(app, auth, options) as (_, server, served):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.stop)
@@ -52,15 +52,17 @@ async def serve(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> None
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Headway, *, auth: Auth, **options: Unpack[Serving]) -> AsyncGenerator[str]:
-    """Serve while the block runs, and give the URL. Signals are left to the caller."""
-    async with _serving(app, auth, options) as (url, _, _):
+async def dashboard_server(
+    app: Headway, *, auth: Auth, **options: Unpack[ServerOptions]
+) -> AsyncGenerator[str]:
+    """Serve while the block runs; gives the URL. The caller handles signals."""
+    async with _running_server(app, auth, options) as (url, _, _):
         yield url
 
 
 @contextlib.asynccontextmanager
-async def _serving(
-    app: Headway, auth: Auth, options: Serving
+async def _running_server(
+    app: Headway, auth: Auth, options: ServerOptions
 ) -> AsyncGenerator[tuple[str, _Server, asyncio.Task[None]]]:
     host, base_path = options.get("host", "127.0.0.1"), options.get("base_path", "")
     check_address(host, auth)
@@ -85,7 +87,7 @@ async def _serving(
 
 
 def check_address(host: str, auth: Auth) -> None:
-    """Nobody but this machine may be let in without being asked who they are."""
+    """Without a login the dashboard may be served on loopback only."""
     if isinstance(auth, Open) and not is_loopback(host):
         raise ConfigurationError(
             f"{host} can be reached from other machines, so it needs authentication: a token, "
@@ -119,7 +121,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to others, and does not wait for those who only listen."""
+    """Does not handle signals, and ends live updates before it shuts down."""
 
     def __init__(self, dashboard: Starlette) -> None:
         super().__init__(

@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
+from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.ports.tracer import AttemptTrace
-from headway.worker.slots import Lane
+from headway.worker.slots import QueueSlots
 
 if TYPE_CHECKING:
-    from headway.jobs.job import Job
-    from headway.worker.transactions import Staging
+    from headway.worker.transactions import AttemptTransactions
 
 TIMEOUT = "timeout"
 SHUTDOWN = "shutdown"
@@ -37,7 +36,7 @@ class _Message(str):
     """Of a cancellation. Unlike plain text it can be referred to weakly."""
 
 
-class Execution:
+class Attempt:
     """What the parts of a worker share about one claimed job.
 
     Written by the worker's loop only, except `deadline`, which the heartbeat's thread moves.
@@ -54,16 +53,15 @@ class Execution:
         "handler",
         "in_transaction",
         "interruption",
-        "job",
-        "lane",
         "progress",
+        "queue_slots",
         "seconds",
         "settlement",
-        "staging",
         "task",
         "timer",
         "trace",
         "trace_id",
+        "transactions",
         "worker",
     )
 
@@ -71,7 +69,7 @@ class Execution:
         self,
         claimed: ClaimedJob,
         handler: Handler | None,
-        lane: Lane,
+        queue_slots: QueueSlots,
         claimed_at: float,
         deadline: float,
         worker: str,
@@ -79,7 +77,7 @@ class Execution:
         self.claimed = claimed
         self.worker = worker
         self.handler = handler
-        self.lane = lane
+        self.queue_slots = queue_slots
         self.claimed_at = claimed_at
         self.deadline = deadline
         """When the lease may end, by this process's own clock: never later than the store says."""
@@ -97,10 +95,8 @@ class Execution:
         heartbeat would wait for that lock."""
         self.settlement: Settlement | None = None
         self.failure: Failure | None = None
-        self.job: Job[*tuple[Any, ...]] | None = None
-        """What the handler was given, if it takes a Job."""
-        self.staging: Staging | None = None
-        """Its transactions, once it asked for one."""
+        self.transactions: AttemptTransactions | None = None
+        """None until the handler asks for a transaction."""
         self.progress: tuple[float, str] | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -111,6 +107,12 @@ class Execution:
     @property
     def held(self) -> Held:
         return Held(self.claimed.id, self.claimed.lease.token)
+
+    @property
+    def onward_trace(self) -> str | None:
+        """The trace that the jobs which follow from this attempt carry."""
+        trace = self.trace
+        return self.claimed.trace if trace is None else trace.onward or self.claimed.trace
 
     @property
     def interrupted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Writes down how executions ended: what comes in during one commit goes into the next together.
+"""Writes down how attempts ended: what comes in during one commit goes into the next together.
 
 A store that is away, busy or full is tried again for as long as it takes, or until the lease has
 run out, for then the job is somebody else's. An outcome that cannot be stored is set apart, so that
@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import Known, Reporter
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import (
@@ -26,13 +25,16 @@ from headway.domain.settlement import (
     Settled,
     Settlement,
 )
+from headway.errors import Failure
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble, is_refusal, is_transient
-from headway.worker.attempt import ERROR, LEASE_EXPIRED, Execution, reason_for
-from headway.worker.leases.outage import Absence
+from headway.runtime.store_errors import is_refusal, is_transient
+from headway.worker.attempt import ERROR, LEASE_EXPIRED, Attempt, reason_for
+from headway.worker.backoff import FailureStreak
+from headway.worker.leases.outage import Outage
+from headway.worker.report import Known, Reporter
 from headway.worker.tracebacks import describe
-from headway.worker.transactions import Committed
+from headway.worker.transactions import CompletedTransaction
 
 MOST_AT_ONCE = 500
 MOST_BEHIND = 2_000
@@ -50,8 +52,8 @@ class Committer:
         observers: Observers,
         reporter: Reporter,
         announcer: Announcer,
-        held: set[Execution],
-        absence: Absence,
+        held: set[Attempt],
+        outage: Outage,
         committed: Callable[[], None],
     ) -> None:
         self._store = store
@@ -60,16 +62,16 @@ class Committer:
         self._reporter = reporter
         self._announcer = announcer
         self._held = held
-        self._absence = absence
+        self._outage = outage
         self._committed = committed
-        self.trouble = Trouble(worker, "committer", observers)
-        self._outcomes: list[Execution] = []
+        self.failures = FailureStreak(worker, "committer", observers)
+        self._outcomes: list[Attempt] = []
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False
 
-    def put(self, execution: Execution) -> None:
-        """Take over an execution that has its settlement."""
-        self._outcomes.append(execution)
+    def put(self, attempt: Attempt) -> None:
+        """Take over an attempt that has its settlement."""
+        self._outcomes.append(attempt)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -100,63 +102,63 @@ class Committer:
                 self._committed()
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
 
-    def committed_elsewhere(self, execution: Execution, committed: Committed) -> None:
-        """An execution settled itself, in its own transaction, which has been committed."""
-        self._announcer.stored(committed.inserts, execution.claimed.run_at)
+    def committed_elsewhere(self, attempt: Attempt, committed: CompletedTransaction) -> None:
+        """An attempt settled itself, in its own transaction, which has been committed."""
+        self._announcer.stored(committed.inserts, attempt.claimed.run_at)
         self._reporter.created(committed.inserts, committed.stored)
-        self._after([execution], committed.settled, committed.known)
+        self._after([attempt], committed.settled, committed.known)
         self._committed()
 
-    def lost(self, execution: Execution, reason: str) -> None:
+    def lost(self, attempt: Attempt, reason: str) -> None:
         """The job is not ours any more; nothing of what was done is recorded."""
-        self._held.discard(execution)
+        self._held.discard(attempt)
         if reason == LEASE_EXPIRED:
-            self._absence.excuse(execution)
-        self._reporter.lost(execution, reason)
+            self._outage.excuse(attempt)
+        self._reporter.lost(attempt, reason)
 
-    async def _commit(self, batch: list[Execution]) -> None:
+    async def _commit(self, batch: list[Attempt]) -> None:
         """Store what can be stored now; the rest comes with the next batch, after a pause."""
         try:
             await self._write(batch)
         except Exception as error:
-            pause = self.trouble.began(error)
+            pause = self.failures.failed(error)
             left = batch if is_transient(error) else await self._commit_each(batch, error)
             if left:
                 await asyncio.sleep(pause)
                 self._outcomes[:0] = self._still_ours(left)
                 return
-        self.trouble.over()
+        self.failures.ended()
 
-    async def _commit_each(self, batch: list[Execution], error: Exception) -> list[Execution]:
+    async def _commit_each(self, batch: list[Attempt], error: Exception) -> list[Attempt]:
         """One by one, up to the first that cannot be stored now; what is left, that one last."""
-        for number, execution in enumerate(batch):
+        for number, attempt in enumerate(batch):
             if len(batch) > 1:
                 try:
-                    await self._write([execution])
+                    await self._write([attempt])
                     continue
                 except Exception as own:
                     error = own
-            if is_refusal(error) and await self._dead_letter(execution, error):
+            if is_refusal(error) and await self._dead_letter(attempt, error):
                 continue
-            return [*batch[number + 1 :], execution]
+            return [*batch[number + 1 :], attempt]
         return []
 
-    async def _write(self, batch: list[Execution]) -> None:
+    async def _write(self, batch: list[Attempt]) -> None:
         settled = await self._settle(batch)
         await self._find_reasons(batch, settled)
         self._after(batch, settled, await self._ask_around(batch))
 
-    async def _settle(self, batch: list[Execution]) -> Settled:
+    async def _settle(self, batch: list[Attempt]) -> Settled:
         return await self._store.run(
             self._store.settle,
-            [execution.settlement for execution in batch if execution.settlement is not None],
+            [attempt.settlement for attempt in batch if attempt.settlement is not None],
             now=self._clock.now(),
         )
 
-    async def _dead_letter(self, execution: Execution, error: Exception) -> bool:
+    async def _dead_letter(self, attempt: Attempt, error: Exception) -> bool:
         """The store does not take this outcome: say so in the job. False if not even that can be
         stored now."""
-        claimed = execution.claimed
+        claimed = attempt.claimed
         said = describe(error)
         reason = said.message.partition("\n")[0]  # databases quote rows in the other lines
         failure = Failure(said.type, f"the outcome could not be stored: {reason}")
@@ -165,36 +167,36 @@ class Committer:
             settled = await self._store.run(self._store.settle, [given_up], now=self._clock.now())
         except Exception:
             return False
-        execution.settlement = given_up
-        execution.failure = failure
-        self._after([execution], settled, await self._ask_around([execution]))
+        attempt.settlement = given_up
+        attempt.failure = failure
+        self._after([attempt], settled, await self._ask_around([attempt]))
         return True
 
-    async def _find_reasons(self, batch: list[Execution], settled: Settled) -> None:
+    async def _find_reasons(self, batch: list[Attempt], settled: Settled) -> None:
         """Why outcomes were refused: the verdicts alone do not say."""
         refused = [
-            (execution, verdict)
-            for execution, verdict in zip(batch, settled.verdicts, strict=True)
-            if not verdict.ok and not execution.lost
+            (attempt, verdict)
+            for attempt, verdict in zip(batch, settled.verdicts, strict=True)
+            if not verdict.ok and not attempt.lost
         ]
         if not refused:
             return
         try:
             records = await self._store.run(
-                self._store.get, [execution.claimed.id for execution, _ in refused]
+                self._store.get, [attempt.claimed.id for attempt, _ in refused]
             )
         except Exception:  # it is only asked for the sake of observers
             return
-        for (execution, verdict), record in zip(refused, records, strict=True):
-            execution.interruption = reason_for(verdict, record)
+        for (attempt, verdict), record in zip(refused, records, strict=True):
+            attempt.interruption = reason_for(verdict, record)
 
-    def _still_ours(self, batch: list[Execution]) -> list[Execution]:
+    def _still_ours(self, batch: list[Attempt]) -> list[Attempt]:
         now = self._clock.monotonic()
-        for execution in [each for each in batch if each.deadline <= now]:
-            self.lost(execution, LEASE_EXPIRED)
+        for attempt in [each for each in batch if each.deadline <= now]:
+            self.lost(attempt, LEASE_EXPIRED)
         return [each for each in batch if each.deadline > now]
 
-    async def _ask_around(self, batch: list[Execution]) -> Known:
+    async def _ask_around(self, batch: list[Attempt]) -> Known:
         """What observers must know besides the outcomes: for nearly all jobs, nothing."""
         if not self._observers.active:
             return {}
@@ -208,25 +210,25 @@ class Committer:
             return {}
         return {job.id: job for job in found if job is not None}
 
-    def _after(self, batch: list[Execution], settled: Settled, known: Known) -> None:
+    def _after(self, batch: list[Attempt], settled: Settled, known: Known) -> None:
         """What was decided is stored: let go of the jobs and tell who wants to know."""
         applied = batch
         if settled.verdicts.count(Verdict.APPLIED) != len(batch):
             answers = list(zip(batch, settled.verdicts, strict=True))
-            applied = [execution for execution, verdict in answers if verdict.ok]
-            for execution, verdict in answers:
+            applied = [attempt for attempt, verdict in answers if verdict.ok]
+            for attempt, verdict in answers:
                 if not verdict.ok:
-                    self.lost(execution, execution.interruption or ERROR)
+                    self.lost(attempt, attempt.interruption or ERROR)
         self._held.difference_update(applied)
         announcer = self._announcer
-        for execution in applied:
-            match execution.settlement:
+        for attempt in applied:
+            match attempt.settlement:
                 case Complete(successor=None):
-                    announcer.ended(execution.claimed.sequence_id)
+                    announcer.ended(attempt.claimed.sequence_id)
                 case None:
                     pass
                 case settlement:
-                    self._announce(execution, settlement)
+                    self._announce(attempt, settlement)
         if settled.freed:
             announcer.freed(settled.freed)
         announcer.send()
@@ -234,8 +236,8 @@ class Committer:
         if settled.freed:
             self._reporter.freed(settled.freed)
 
-    def _announce(self, execution: Execution, settlement: Settlement) -> None:
-        claimed = execution.claimed
+    def _announce(self, attempt: Attempt, settlement: Settlement) -> None:
+        claimed = attempt.claimed
         announcer = self._announcer
         match settlement:
             case Complete(successor=None) | Fail():

@@ -14,7 +14,7 @@ it is a suspect itself. An innocent job that was there both times has two losses
 suspect, too, and from then on the two are never in one worker together, but for the moment between
 a claim and the giving back. One that was there less often can be hit again, by a suspect that kills
 late or has not waited for a long job to end, but only until it has two losses. So one such job
-costs another job two losses in a row, of five (`max_losses`), and an execution of that other job
+costs another job two losses in a row, of five (`max_losses`), and an attempt of that other job
 that fails or reschedules itself in between sets its count back to 0.
 """
 
@@ -25,9 +25,9 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from headway.domain.settlement import Release
-from headway.worker.attempt import ERROR, Execution
+from headway.worker.attempt import ERROR, Attempt
 from headway.worker.committer import Committer
-from headway.worker.slots import Lanes
+from headway.worker.slots import Slots
 
 TURN = 0.005
 """Seconds after which starting makes way for what else the loop has to do."""
@@ -46,14 +46,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        lanes: Lanes,
-        held: set[Execution],
+        slots: Slots,
+        held: set[Attempt],
         committer: Committer,
     ) -> None:
-        self._lanes = lanes
+        self._slots = slots
         self._held = held
         self._committer = committer
-        self._start: Callable[[Execution], None] | None = None
+        self._start: Callable[[Attempt], None] | None = None
         self._freed: Callable[[], None] | None = None
         self._expect: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -62,7 +62,7 @@ class Dispatcher:
         self._starting = False
         self._soon = False
         self._closed = False
-        self._next: Execution | None = None
+        self._next: Attempt | None = None
         """The suspect that is to be run as soon as it is as good as alone."""
         self._reserved_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -70,11 +70,11 @@ class Dispatcher:
 
     def connect(
         self,
-        start: Callable[[Execution], None],
+        start: Callable[[Attempt], None],
         freed: Callable[[], None],
         expect: Callable[[], None],
     ) -> None:
-        """Whom to have start executions, whom to tell that slots are free, and whom to have look
+        """Whom to have start attempts, whom to tell that slots are free, and whom to have look
         for jobs."""
         self._start = start
         self._freed = freed
@@ -86,7 +86,7 @@ class Dispatcher:
         if self._timer is not None:
             self._timer.cancel()
         if self._next is not None:
-            self._lanes.suspects.append(self._next)
+            self._slots.suspects.append(self._next)
             self._next = None
         self._give_back_waiting()
 
@@ -97,17 +97,17 @@ class Dispatcher:
         if self._starting or self._closed or start is None or freed is None:
             return
         self._starting = True
-        take, time = self._lanes.take, self._loop.time
+        take, time = self._slots.take, self._loop.time
         turn_ends = time() + TURN
         try:
-            if self._lanes.suspects or self._lanes.reserved:
+            if self._slots.suspects or self._slots.reserved:
                 self._attend_to_suspects(start)  # if it has the worker, nothing waits afterwards
-            while (execution := take()) is not None:
-                if execution.interruption is not None:
-                    self._lanes.ended(execution)
-                    self._set_aside(execution)
+            while (attempt := take()) is not None:
+                if attempt.interruption is not None:
+                    self._slots.ended(attempt)
+                    self._set_aside(attempt)
                     continue
-                start(execution)
+                start(attempt)
                 if time() > turn_ends:
                     self._dispatch_soon()
                     break
@@ -120,15 +120,15 @@ class Dispatcher:
         if self._next is not None and not self._soon:
             self._dispatch_soon()
 
-    def _attend_to_suspects(self, start: Callable[[Execution], None]) -> None:
+    def _attend_to_suspects(self, start: Callable[[Attempt], None]) -> None:
         """Give back all suspects but one, and start that one as soon as it is as good as alone."""
-        lanes, now = self._lanes, self._loop.time()
-        if lanes.suspects and not lanes.only_healthy:
-            self._next = lanes.suspects.pop(0)
-            lanes.reserved = lanes.only_healthy = True
+        slots, now = self._slots, self._loop.time()
+        if slots.suspects and not slots.only_healthy:
+            self._next = slots.suspects.pop(0)
+            slots.reserved = slots.only_healthy = True
             self._reserved_at = now
             self._after(COMPANY, self.dispatch)
-        if not lanes.reserved:
+        if not slots.reserved:
             self._give_back_suspects()
             return
         self._give_back_waiting()
@@ -136,17 +136,17 @@ class Dispatcher:
         if suspect is None:  # it runs
             return
         alone = len(self._held) <= 1
-        only_company = len(self._held) <= 1 + lanes.running
+        only_company = len(self._held) <= 1 + slots.running
         waited = now - self._reserved_at
         has_waited = waited >= COMPANY - EARLY
-        if suspect.interruption is not None or (has_waited and not lanes.has_room_for(suspect)):
+        if suspect.interruption is not None or (has_waited and not slots.has_room_for(suspect)):
             self._next = None
             self._set_aside(suspect)
             self._end_isolation()
         elif alone or (has_waited and only_company) or waited >= LONGEST - EARLY:
             self._next = None
-            lanes.suspected = suspect
-            lanes.take_alone(suspect)
+            slots.suspected = suspect
+            slots.take_alone(suspect)
             self._after(ALONE, self._end_isolation)
             start(suspect)
         elif has_waited:  # what was given back is still being committed
@@ -154,14 +154,14 @@ class Dispatcher:
 
     def _end_isolation(self) -> None:
         """Healthy jobs have their turn now, for as long as they were kept waiting."""
-        self._lanes.reserved = False
+        self._slots.reserved = False
         self._after(self._loop.time() - self._reserved_at, self._end_turn)
         self._dispatch_soon()
 
     def _end_turn(self) -> None:
         self._timer = None
-        if self._lanes.suspected is None:
-            self._lanes.end_turn()
+        if self._slots.suspected is None:
+            self._slots.end_turn()
             if self._expect is not None:
                 self._expect()
 
@@ -170,20 +170,20 @@ class Dispatcher:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, then, context=self._context)
 
-    def ended(self, execution: Execution) -> None:
-        """An execution is over. Its slot is free; its outcome goes to the committer."""
-        self._lanes.ended(execution)
-        if execution is self._lanes.suspected:
-            self._lanes.suspected = None
-            if self._lanes.reserved:
+    def ended(self, attempt: Attempt) -> None:
+        """An attempt is over. Its slot is free; its outcome goes to the committer."""
+        self._slots.ended(attempt)
+        if attempt is self._slots.suspected:
+            self._slots.suspected = None
+            if self._slots.reserved:
                 self._end_isolation()
             elif self._timer is None:
                 self._end_turn()
-        if execution in self._held:  # else it has settled itself, in a transaction
-            if execution.settlement is None:
-                self._committer.lost(execution, execution.interruption or ERROR)
+        if attempt in self._held:  # else it has settled itself, in a transaction
+            if attempt.settlement is None:
+                self._committer.lost(attempt, attempt.interruption or ERROR)
             else:
-                self._committer.put(execution)
+                self._committer.put(attempt)
         if not self._soon:
             self._dispatch_soon()
 
@@ -192,19 +192,19 @@ class Dispatcher:
         self._loop.call_soon(self.dispatch, context=self._context)
 
     def _give_back_waiting(self) -> None:
-        for execution in self._lanes.remove(lambda _: True):
-            self._set_aside(execution)
+        for attempt in self._slots.remove(lambda _: True):
+            self._set_aside(attempt)
         self._give_back_suspects()
 
     def _give_back_suspects(self) -> None:
-        for execution in self._lanes.suspects:
-            self._set_aside(execution)
-        self._lanes.suspects.clear()
+        for attempt in self._slots.suspects:
+            self._set_aside(attempt)
+        self._slots.suspects.clear()
 
-    def _set_aside(self, execution: Execution) -> None:
+    def _set_aside(self, attempt: Attempt) -> None:
         """Give back what was not started, unless it has been lost."""
-        if execution.lost:
-            self._committer.lost(execution, execution.interruption or ERROR)
+        if attempt.lost:
+            self._committer.lost(attempt, attempt.interruption or ERROR)
         else:
-            execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
-            self._committer.put(execution)
+            attempt.settlement = Release(attempt.claimed.id, attempt.claimed.lease.token)
+            self._committer.put(attempt)

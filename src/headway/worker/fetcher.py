@@ -16,23 +16,23 @@ from random import random
 import msgspec
 
 from headway.after_commit.observers import Observers
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
-from headway.domain.queries import ClaimOrder, QueueShare
+from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Release
-from headway.errors import InvalidPayload, StoreClosed
+from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
 from headway.ports.clock import Clock
 from headway.ports.notifications import JobsScheduled, Notification
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble, in_short, is_transient, sleep_unless
-from headway.worker.attempt import LEASE_EXPIRED, Execution
+from headway.runtime.store_errors import in_short, is_transient
+from headway.worker.attempt import LEASE_EXPIRED, Attempt
+from headway.worker.backoff import FailureStreak, sleep_unless
 from headway.worker.committer import Committer
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import SUSPECT, Lanes
+from headway.worker.slots import SUSPECT, Slots
 
 SHORTEST_POLL = 0.05
 HOARDED = 0.5
@@ -57,8 +57,8 @@ class Fetcher:
         clock: Clock,
         observers: Observers,
         handlers: Mapping[str, Handler],
-        lanes: Lanes,
-        held: set[Execution],
+        slots: Slots,
+        held: set[Attempt],
         committer: Committer,
         dispatch: Callable[[], None],
         reap: Callable[[], Awaitable[None]],
@@ -76,8 +76,8 @@ class Fetcher:
         self._transactions = store.transactions
         self._left_out = False
         """The last claim left job types out, because their handlers have all the transactions."""
-        self._lanes = lanes
-        self._one_queue = len(lanes.lanes) == 1
+        self._slots = slots
+        self._one_queue = len(slots.queues) == 1
         self._held = held
         self._committer = committer
         self._dispatch = dispatch
@@ -85,8 +85,8 @@ class Fetcher:
         self._drain = drain
         self._looked_everywhere = False
         """Since something was last claimed."""
-        self.trouble = Trouble(settings.worker_id, "fetcher", observers)
-        self._outputs = Trouble(settings.worker_id, "fetcher", observers)
+        self.failures = FailureStreak(settings.worker_id, "fetcher", observers)
+        self._outputs = FailureStreak(settings.worker_id, "fetcher", observers)
         """When the store does not say what blockers yielded."""
         self._stopped = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
@@ -126,12 +126,12 @@ class Fetcher:
     def is_idle(self) -> bool:
         """Whether this worker has room and neither looks nor has reason to; may be asked from any
         thread. A claim under way may fill all its slots: others had better be woken."""
-        lanes = self._lanes
+        slots = self._slots
         return (
             not self._hungry
             and not self._claiming
-            and lanes.running + lanes.waiting < lanes.concurrency
-            and not lanes.reserved
+            and slots.running + slots.waiting < slots.concurrency
+            and not slots.reserved
             and not self._committer.behind
             and not self._left_out
             and not self._stopped.is_set()
@@ -174,8 +174,8 @@ class Fetcher:
         loop = asyncio.get_running_loop()
         while not self._stopped.is_set():
             self._give_back_hoarded()
-            self._lanes.measure(self._clock.monotonic())
-            shares, limit = self._lanes.shares(self._settings.batch_size)
+            self._slots.measure(self._clock.monotonic())
+            shares, limit = self._slots.shares(self._settings.batch_size)
             if not (self._plain_types or self._most_atomic(1)):
                 limit = 0
                 self._left_out = True
@@ -191,11 +191,11 @@ class Fetcher:
                 raise
             except Exception as error:
                 self._hungry = True
-                await sleep_unless(self._stopped, self.trouble.began(error))
+                await sleep_unless(self._stopped, self.failures.failed(error))
                 continue
             finally:
                 self._claiming = False
-            self.trouble.over()
+            self.failures.ended()
             self._empty_handed = 0 if count else self._empty_handed + 1
             self._looked_everywhere = self._looked_everywhere and not count
             if full and self._one_queue:
@@ -228,10 +228,10 @@ class Fetcher:
         except StoreClosed:
             raise
         except Exception as error:
-            await sleep_unless(self._stopped, self.trouble.began(error))
+            await sleep_unless(self._stopped, self.failures.failed(error))
             return
-        for lane in self._lanes.lanes:
-            self._store.expect(lane.name, None)
+        for queue in self._slots.queues:
+            self._store.expect(queue.name, None)
         self._looked_everywhere = True
 
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
@@ -248,7 +248,7 @@ class Fetcher:
             self._dispatch()
         if not full:
             return count, False
-        shares, room = self._lanes.shares(limit - count)
+        shares, room = self._slots.shares(limit - count)
         full = False
         if room and self._plain_types:
             others, full = await self._claim_types(self._plain_types, shares, room)
@@ -272,7 +272,7 @@ class Fetcher:
     ) -> tuple[int, bool]:
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
-        lanes = self._lanes
+        slots = self._slots
         order = self._unanswered or ClaimOrder(
             worker=self._settings.worker_id,
             token=new_token(),
@@ -280,7 +280,7 @@ class Fetcher:
             queues=shares,
             types=types,
             limit=limit,
-            most_losses=SUSPECT - 1 if lanes.only_healthy else None,
+            most_losses=SUSPECT - 1 if slots.only_healthy else None,
         )
         try:
             claimed = await self._store.run(self._store.claim, order, now=self._clock.now())
@@ -290,12 +290,12 @@ class Fetcher:
         self._unanswered = None
         only_healthy = order.most_losses is not None
         if not only_healthy:
-            lanes.probing = False
+            slots.probing = False
         if not claimed:
             # Nothing healthy waits. While a suspect runs, none of the others is wanted either.
-            ended = only_healthy and not lanes.reserved and lanes.suspected is None
+            ended = only_healthy and not slots.reserved and slots.suspected is None
             if ended:
-                lanes.end_turn()
+                slots.end_turn()
             return 0, ended
         await self._receive(claimed, sent + lease_for)
         if len(claimed) >= order.limit:
@@ -307,36 +307,35 @@ class Fetcher:
 
     async def _receive(self, claimed: Sequence[ClaimedJob], deadline: float) -> None:
         now = self._clock.monotonic()
-        lanes = self._lanes
+        slots = self._slots
         find = self._handlers.get
         worker = self._settings.worker_id
-        executions = [
-            Execution(job, find(job.type), lanes[job.queue], now, deadline, worker)
-            for job in claimed
+        attempts = [
+            Attempt(job, find(job.type), slots[job.queue], now, deadline, worker) for job in claimed
         ]
         if deadline <= now:  # this process was away for so long that the leases are gone
-            for execution in executions:
-                self._committer.lost(execution, LEASE_EXPIRED)
+            for attempt in attempts:
+                self._committer.lost(attempt, LEASE_EXPIRED)
             return
-        self._held.update(executions)
-        blocked = [execution for execution in executions if execution.claimed.has_blockers]
-        for execution in executions:
-            if not execution.claimed.has_blockers:
-                lanes.put(execution)
+        self._held.update(attempts)
+        blocked = [attempt for attempt in attempts if attempt.claimed.has_blockers]
+        for attempt in attempts:
+            if not attempt.claimed.has_blockers:
+                slots.put(attempt)
         if blocked:
             self._dispatch()
-            for execution in await self._ask_for_outputs(blocked):
-                lanes.put(execution)
+            for attempt in await self._ask_for_outputs(blocked):
+                slots.put(attempt)
 
-    async def _ask_for_outputs(self, blocked: list[Execution]) -> list[Execution]:
+    async def _ask_for_outputs(self, blocked: list[Attempt]) -> list[Attempt]:
         """What the blockers yielded, for all jobs of a claim in one statement; the jobs that can be
         run then. Whatever goes wrong keeps others from being claimed for a moment only."""
         for _ in range(TRIES_TOGETHER):
             error = await self._try_for_outputs(blocked)
             if error is None:
-                self._outputs.over()
+                self._outputs.ended()
                 break
-            if await sleep_unless(self._stopped, min(self._outputs.began(error), LONGEST_PAUSE)):
+            if await sleep_unless(self._stopped, min(self._outputs.failed(error), LONGEST_PAUSE)):
                 return blocked  # to be given back with all the others
         else:
             blocked = await self._ask_one_by_one(blocked)
@@ -345,45 +344,45 @@ class Fetcher:
                 await self._ask_for_traces(blocked)
         return blocked
 
-    async def _ask_one_by_one(self, blocked: list[Execution]) -> list[Execution]:
+    async def _ask_one_by_one(self, blocked: list[Attempt]) -> list[Attempt]:
         """One that the store cannot answer for must not keep the others waiting: it is
         dead-lettered if the store answers for others, and given back if it does not."""
         errors = {each: await self._try_for_outputs([each]) for each in blocked}
-        for execution, error in errors.items():
+        for attempt, error in errors.items():
             if error is not None:  # it may have been in passing, and over by now
-                errors[execution] = await self._try_for_outputs([execution])
+                errors[attempt] = await self._try_for_outputs([attempt])
         answered = [each for each, error in errors.items() if error is None]
         answers = bool(answered) or await self._try_for_outputs([]) is None
-        for execution, error in errors.items():
+        for attempt, error in errors.items():
             if error is None:
                 continue
-            claimed = execution.claimed
+            claimed = attempt.claimed
             if answers and not is_transient(error):
                 reason = f"what its blockers yielded could not be read: {in_short(error)}"
-                execution.failure = Failure(InvalidPayload.__name__, reason)
-                execution.settlement = after_failure(
-                    claimed, execution.failure, Backoff(), recoverable=False
+                attempt.failure = Failure(InvalidPayload.__name__, reason)
+                attempt.settlement = after_failure(
+                    claimed, attempt.failure, Backoff(), recoverable=False
                 )
             else:
-                execution.settlement = Release(claimed.id, claimed.lease.token)
-            self._committer.put(execution)
+                attempt.settlement = Release(claimed.id, claimed.lease.token)
+            self._committer.put(attempt)
         return answered
 
-    async def _try_for_outputs(self, blocked: list[Execution]) -> Exception | None:
+    async def _try_for_outputs(self, blocked: list[Attempt]) -> Exception | None:
         """Why there is no answer, or None."""
-        ids = [execution.claimed.id for execution in blocked]
+        ids = [attempt.claimed.id for attempt in blocked]
         try:
             outputs = await self._store.run(self._store.blocker_outputs, ids or [new_id()])
         except Exception as error:
             return error
-        for execution in blocked:
-            execution.blockers = outputs.get(execution.claimed.id, [])
+        for attempt in blocked:
+            attempt.blockers = outputs.get(attempt.claimed.id, [])
         return None
 
-    async def _ask_for_traces(self, blocked: list[Execution]) -> None:
+    async def _ask_for_traces(self, blocked: list[Attempt]) -> None:
         """What the last jobs of the blockers carry."""
         store = self._store
-        ids = [execution.claimed.id for execution in blocked]
+        ids = [attempt.claimed.id for attempt in blocked]
         waiting = [job for job in await store.run(store.get, ids) if job is not None]
         sequences = list({id: None for job in waiting for id in job.blockers})
         last = dict(zip(sequences, await store.run(store.current, sequences), strict=True))
@@ -395,18 +394,18 @@ class Fetcher:
             ]
             for job in waiting
         }
-        for execution in blocked:
-            execution.blocker_traces = traces.get(execution.claimed.id, ())
+        for attempt in blocked:
+            attempt.blocker_traces = traces.get(attempt.claimed.id, ())
 
     def _give_back_hoarded(self) -> None:
         """Jobs that were claimed ahead, and then the running ones turned out to be long."""
         before = self._clock.monotonic() - HOARDED
-        oldest = self._lanes.oldest()
+        oldest = self._slots.oldest()
         if oldest is None or oldest >= before:
             return
-        for execution in self._lanes.remove(lambda each: each.claimed_at < before):
-            execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
-            self._committer.put(execution)
+        for attempt in self._slots.remove(lambda each: each.claimed_at < before):
+            attempt.settlement = Release(attempt.claimed.id, attempt.claimed.lease.token)
+            self._committer.put(attempt)
 
     async def _rest(self) -> None:
         """Wait until there is something to look for and room to put it."""
@@ -431,7 +430,7 @@ class Fetcher:
     def _pause(self) -> float | None:
         """How long to wait for a notification at most."""
         if self._hungry:  # only room is lacking, and that makes itself heard
-            return HOARDED if self._lanes.waiting else None
+            return HOARDED if self._slots.waiting else None
         pause = min(self._longest_pause, SHORTEST_POLL * 2.0 ** min(self._empty_handed, 20))
         pause *= 0.75 + random() / 4
         if self._due_times:
@@ -443,7 +442,7 @@ class Fetcher:
         self._wake()
 
     def _concerns(self, notification: JobsScheduled) -> bool:
-        return notification.queue in self._lanes and notification.type in self._handlers
+        return notification.queue in self._slots and notification.type in self._handlers
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -17,7 +17,7 @@ from types import FrameType
 
 from headway.after_commit.observers import Observers
 from headway.domain.events import LoopBlocked, LoopResumed
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 from headway.worker.runner import Runner
 
 TURN_EVERY = 0.1
@@ -102,8 +102,8 @@ class LoopWatch:
             frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - it has no other name
             place = find_place(frames.get(loop_thread))
             if place is not None and turned == self._turned:
-                where, execution = place
-                claimed = None if execution is None else execution.claimed
+                where, attempt = place
+                claimed = None if attempt is None else attempt.claimed
                 blocked = LoopBlocked(
                     self._worker,
                     seconds,
@@ -115,7 +115,7 @@ class LoopWatch:
                 self._observers.observe(blocked)
 
 
-def find_place(frame: FrameType | None) -> tuple[str, Execution | None] | None:
+def find_place(frame: FrameType | None) -> tuple[str, Attempt | None] | None:
     """Where the loop's thread is, in the user's code if it is in there, and for which job; None if
     it waits for something to happen."""
     inner: list[FrameType] = []
@@ -126,9 +126,9 @@ def find_place(frame: FrameType | None) -> tuple[str, Execution | None] | None:
         if not inner or inner[0].f_code.co_filename.startswith(_WAITING):
             return None
         return _describe(next(filter(_is_the_users, inner), inner[0])), None
-    execution = frame.f_locals.get("execution")
+    attempt = frame.f_locals.get("attempt")
     own = next(filter(_is_the_users, inner), inner[-1] if inner else frame)
-    return _describe(own), execution if isinstance(execution, Execution) else None
+    return _describe(own), attempt if isinstance(attempt, Attempt) else None
 
 
 def _is_the_users(frame: FrameType) -> bool:

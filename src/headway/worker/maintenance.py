@@ -11,7 +11,7 @@ from headway.domain.events import JobsPruned, TypesUnattended
 from headway.domain.job import JobState
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble, sleep_unless
+from headway.worker.backoff import FailureStreak, sleep_unless
 from headway.worker.settings import WorkerSettings
 
 FEWEST, MOST = 200, 5_000
@@ -32,7 +32,7 @@ class Maintenance:
         self._store = store
         self._clock = clock
         self._observers = observers
-        self._trouble = Trouble(settings.worker_id, "maintenance", observers)
+        self._failures = FailureStreak(settings.worker_id, "maintenance", observers)
         self._looked = -LOOK_FOR_UNATTENDED_EVERY
         self._pointed_out: dict[str, float] = {}
 
@@ -44,19 +44,19 @@ class Maintenance:
             try:
                 await self.maintain(stopped)
             except Exception as error:
-                self._trouble.began(error)
+                self._failures.failed(error)
             else:
-                self._trouble.over()
+                self._failures.ended()
 
     async def maintain(self, stopped: asyncio.Event) -> None:
         """One round."""
         await self._store.run(
-            self._store.forget_workers,
+            self._store.delete_workers,
             unseen_for=self._settings.forget_workers_after,
             now=self._clock.now(),
         )
         await self._store.run(
-            self._store.forget_notes, self._settings.forget_audit_after, now=self._clock.now()
+            self._store.prune_audit, self._settings.forget_audit_after, now=self._clock.now()
         )
         await self._prune(stopped)
         now = self._clock.monotonic()

@@ -11,28 +11,28 @@ import asyncio
 
 from headway.after_commit.observers import Observers
 from headway.domain.failure import storable
-from headway.domain.queries import ProgressReport
+from headway.domain.orders import ProgressReport
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble, sleep_unless
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
+from headway.worker.backoff import FailureStreak, sleep_unless
 
 EVERY = 1.0
 MAX_NOTE = 500
 """Characters of a note that are kept."""
 
 
-class Progressing:
-    """`held` is the worker's set of executions; this only reads it."""
+class ProgressWriter:
+    """`held` is the worker's set of attempts; this only reads it."""
 
     def __init__(
-        self, worker: str, store: Store, clock: Clock, observers: Observers, held: set[Execution]
+        self, worker: str, store: Store, clock: Clock, observers: Observers, held: set[Attempt]
     ) -> None:
         self._store = store
         self._clock = clock
         self._held = held
-        self._trouble = Trouble(worker, "progress", observers)
-        self._kept: dict[Execution, tuple[float, str]] = {}
+        self._failures = FailureStreak(worker, "progress", observers)
+        self._kept: dict[Attempt, tuple[float, str]] = {}
         """What the store has been told of those that run."""
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -42,26 +42,26 @@ class Progressing:
             try:
                 await self._keep()
             except Exception as error:
-                pause += self._trouble.began(error)
+                pause += self._failures.failed(error)
             else:
-                self._trouble.over()
+                self._failures.ended()
 
     async def _keep(self) -> None:
         said = {
-            execution: execution.progress
-            for execution in self._held
-            if execution.progress is not None and execution.settlement is None
+            attempt: attempt.progress
+            for attempt in self._held
+            if attempt.progress is not None and attempt.settlement is None
         }
         reports = [
             ProgressReport(
-                execution.claimed.id,
-                execution.claimed.lease.token,
+                attempt.claimed.id,
+                attempt.claimed.lease.token,
                 progress[0],
                 storable(progress[1], MAX_NOTE),
             )
-            for execution, progress in said.items()
-            if self._kept.get(execution) is not progress
+            for attempt, progress in said.items()
+            if self._kept.get(attempt) is not progress
         ]
         if reports:
-            await self._store.run(self._store.report, reports, now=self._clock.now())
+            await self._store.run(self._store.save_progress, reports, now=self._clock.now())
         self._kept = said

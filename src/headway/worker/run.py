@@ -19,7 +19,6 @@ import msgspec
 
 from headway.after_commit.announcer import Announcer
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import Reporter
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
@@ -28,25 +27,26 @@ from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, Notification, OwnershipLost
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
-from headway.runtime.backoff import NOTIFIER, Trouble, sleep_unless
 from headway.runtime.polling import polling_saved
-from headway.worker.attempt import SHUTDOWN, Execution
+from headway.worker.attempt import SHUTDOWN, Attempt
+from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
 from headway.worker.fetcher import Fetcher
 from headway.worker.leases.heartbeat import Heartbeat
-from headway.worker.leases.heartbeat_thread import Pulse
-from headway.worker.leases.outage import Absence
+from headway.worker.leases.heartbeat_thread import HeartbeatRunner
+from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
 from headway.worker.loop_watch import LoopWatch
 from headway.worker.maintenance import Maintenance
 from headway.worker.middleware import Middleware
 from headway.worker.permits import Permits
-from headway.worker.progress import Progressing
+from headway.worker.progress import ProgressWriter
+from headway.worker.report import Reporter
 from headway.worker.runner import Runner
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import Lanes
-from headway.worker.transactions import Desk, Transactions
+from headway.worker.slots import Slots
+from headway.worker.transactions import Transactions, WorkerTransactions
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
@@ -84,7 +84,7 @@ class WorkerRun:
         middleware: Sequence[Middleware],
         clock: Clock,
         transactions: Transactions,
-        pulse: Pulse,
+        heartbeat_runner: HeartbeatRunner,
         *,
         drain: bool,
     ) -> None:
@@ -96,31 +96,31 @@ class WorkerRun:
         self._observers = observers
         self._clock = clock
         self._began_at = datetime.now(UTC)
-        self._held: set[Execution] = set()
-        self._lanes = Lanes(settings.lanes(), settings.concurrency, settings.prefetch_for)
+        self._held: set[Attempt] = set()
+        self._slots = Slots(settings.work_queues(), settings.concurrency, settings.prefetch_for)
         reporter = Reporter(worker, observers, clock, settings.lease_for)
-        absence = Absence(clock, settings.lease_for, self._held)
+        outage = Outage(clock, settings.lease_for, self._held)
         self._heartbeat = Heartbeat(
-            pulse,
+            heartbeat_runner,
             store,
             clock,
             observers,
             reporter,
             self._held,
-            absence,
+            outage,
             self._describe,
             lease_for=settings.lease_for,
             every=settings.heartbeat_interval(),
         )
         announcer = Announcer(store, notifier, self._hear_own)
         self._committer = Committer(
-            *(worker, store, clock, observers, reporter, announcer, self._held, absence),
+            *(worker, store, clock, observers, reporter, announcer, self._held, outage),
             self._committed,
         )
-        self._transactions = Trouble(worker, "transaction", observers)
-        self._dispatcher = Dispatcher(self._lanes, self._held, self._committer)
+        self._transactions = FailureStreak(worker, "transaction", observers)
+        self._dispatcher = Dispatcher(self._slots, self._held, self._committer)
         self._runner = Runner(
-            Desk(
+            WorkerTransactions(
                 store,
                 clock,
                 self._heartbeat,
@@ -138,14 +138,14 @@ class WorkerRun:
             self._dispatcher.ended,
         )
         every = settings.reap_interval()
-        self._reaper = Reaper(worker, store, clock, observers, announcer, absence, every)
+        self._reaper = Reaper(worker, store, clock, observers, announcer, outage, every)
         self._fetcher = Fetcher(
             settings,
             store,
             clock,
             observers,
             handlers,
-            self._lanes,
+            self._slots,
             self._held,
             self._committer,
             self._dispatcher.dispatch,
@@ -154,9 +154,9 @@ class WorkerRun:
         )
         self._dispatcher.connect(self._runner.start, self._fetcher.freed, self._fetcher.expect)
         self._maintenance = Maintenance(settings, store, clock, observers)
-        self._progressing = Progressing(worker, store, clock, observers, self._held)
-        self._listening = Trouble(worker, NOTIFIER, observers)
-        self._loop_watch = LoopWatch(worker, observers) if pulse.apart else None
+        self._progress = ProgressWriter(worker, store, clock, observers, self._held)
+        self._listening = FailureStreak(worker, NOTIFIER, observers)
+        self._loop_watch = LoopWatch(worker, observers) if heartbeat_runner.apart else None
         self._unsubscribe: Disposer | None = None
         self.started = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -180,15 +180,15 @@ class WorkerRun:
         """From any thread."""
         lag = 0.0 if self._loop_watch is None else self._loop_watch.lag
         parts = (
-            self._fetcher.trouble,
-            self._committer.trouble,
-            self._heartbeat.trouble,
+            self._fetcher.failures,
+            self._committer.failures,
+            self._heartbeat.failures,
             self._transactions,
         )
         problems = [
-            f"the {trouble.part} has failed {trouble.failures} times"
-            for trouble in parts
-            if trouble.failures
+            f"the {failures.part} has failed {failures.failures} times"
+            for failures in parts
+            if failures.failures
         ]
         if lag > LATE:
             problems.append(f"the event loop has been blocked for {lag:.0f} s")
@@ -211,14 +211,14 @@ class WorkerRun:
         self._heartbeat.start()
         if self._loop_watch is not None:
             self._loop_watch.start()
-        names = tuple(lane.name for lane in self._lanes.lanes)
+        names = tuple(queue.name for queue in self._slots.queues)
         types = tuple(sorted(self._handlers))
         observe(WorkerStarted(settings.worker_id, names, types, settings.concurrency))
         background = [
             asyncio.create_task(self._keep_subscribed(), name="headway subscriber"),
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
-            asyncio.create_task(self._progressing.run(self._stopping), name="headway progress"),
+            asyncio.create_task(self._progress.run(self._stopping), name="headway progress"),
         ]
         committing = asyncio.create_task(self._committer.run(), name="headway committer")
         fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
@@ -252,7 +252,7 @@ class WorkerRun:
             self._unsubscribe = await self._notifier.subscribe(
                 self._hear,
                 Interest(
-                    queues=frozenset(lane.name for lane in self._lanes.lanes),
+                    queues=frozenset(queue.name for queue in self._slots.queues),
                     types=frozenset(self._handlers),
                     worker=self._settings.worker_id,
                 ),
@@ -260,7 +260,7 @@ class WorkerRun:
                 on_status=self._attend,
             )
         except Exception as error:
-            return self._listening.began(error)
+            return self._listening.failed(error)
         return 0.0
 
     async def _keep_subscribed(self) -> None:
@@ -314,8 +314,8 @@ class WorkerRun:
         await self._say_goodbye(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
-        for execution in list(self._held):  # what did not listen is left behind
-            self._committer.lost(execution, execution.interruption or SHUTDOWN)
+        for attempt in list(self._held):  # what did not listen is left behind
+            self._committer.lost(attempt, attempt.interruption or SHUTDOWN)
 
     async def _wait_for(self, tasks: set[asyncio.Task[Any]], deadline: float) -> bool:
         """Wait until all are done; False if time is up, or somebody is in a hurry."""
@@ -337,9 +337,9 @@ class WorkerRun:
     async def _interrupt_handlers(self) -> None:
         """Their jobs are given back, not charged. Who does not listen is left behind: its lease
         runs out, and only then may somebody else run the job."""
-        for execution in list(self._held):
-            if execution.task is not None and not execution.task.done():
-                execution.interrupt(SHUTDOWN)
+        for attempt in list(self._held):
+            if attempt.task is not None and not attempt.task.done():
+                attempt.interrupt(SHUTDOWN)
         for _ in range(2):
             if self._runner.tasks:
                 await asyncio.wait(set(self._runner.tasks), timeout=LAST_WAIT)
@@ -350,7 +350,7 @@ class WorkerRun:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 await self._store.run(
-                    self._store.forget_workers,
+                    self._store.delete_workers,
                     [self._settings.worker_id],
                     now=self._clock.now(),
                 )
@@ -360,10 +360,10 @@ class WorkerRun:
             id=self._settings.worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            queues=tuple(lane.name for lane in self._lanes.lanes),
+            queues=tuple(queue.name for queue in self._slots.queues),
             types=tuple(sorted(self._handlers)),
             concurrency=self._settings.concurrency,
-            running=self._lanes.running,
+            running=self._slots.running,
             started_at=self._began_at,
             seen_at=datetime.now(UTC),
         )
@@ -371,7 +371,7 @@ class WorkerRun:
     def _hear(self, notification: Notification) -> None:
         if isinstance(notification, OwnershipLost):
             # A hint may be late, and the job ours again: ask.
-            if any(execution.claimed.id == notification.job_id for execution in self._held):
+            if any(attempt.claimed.id == notification.job_id for attempt in self._held):
                 self._heartbeat.check_now()
         else:
             self._fetcher.hear(notification)
@@ -379,11 +379,11 @@ class WorkerRun:
     def _attend(self, status: NotifierStatus) -> None:
         """The notifier says whether it is connected."""
         if status.connected:
-            self._listening.over()
+            self._listening.ended()
             saved = polling_saved(self._store, self._notifier)
             self._fetcher.rely_on_notifications(self._settings.polling_when_told(saved))
         else:
-            self._listening.began_with(status.reason)
+            self._listening.failed(status.reason)
             self._fetcher.rely_on_notifications(None)
 
     def _hear_own(self, notification: Notification, seconds: float) -> bool:

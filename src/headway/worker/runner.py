@@ -18,22 +18,21 @@ from types import CodeType
 from typing import Any
 
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import Reporter, onward
-from headway.domain.failure import Failure
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
-from headway.errors import InvalidPayload, UnknownJobType
+from headway.errors import Failure, InvalidPayload, UnknownJobType
 from headway.jobs.handler import Handler, Mode
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
 from headway.ports.attempt import current_attempt
-from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Execution
+from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.committer import Committer
 from headway.worker.isolation.processes import EncodedOutput, Isolation
 from headway.worker.middleware import Middleware, wrap
+from headway.worker.report import Reporter
 from headway.worker.tracebacks import HandlerFailed, describe
-from headway.worker.transactions import Desk, Staging
+from headway.worker.transactions import WorkerTransactions
 
 _NO_BLOCKERS: tuple[Any, ...] = ()
 HANDLER_THREAD = "headway-handler"
@@ -55,27 +54,27 @@ else:
 
 
 class Runner:
-    """Starts executions and hands their settlements to the committer. Lives on one loop."""
+    """Starts attempts and hands their settlements to the committer. Lives on one loop."""
 
     def __init__(
         self,
-        desk: Desk,
+        transactions: WorkerTransactions,
         committer: Committer,
         observers: Observers,
         reporter: Reporter,
         middleware: Sequence[Middleware],
         concurrency: int,
-        ended: Callable[[Execution], None],
+        ended: Callable[[Attempt], None],
     ) -> None:
-        self._desk = desk
+        self._transactions = transactions
         self._committer = committer
         self._observers = observers
         self._reporter = reporter
         self._middleware = tuple(middleware)
         self._concurrency = concurrency
         self._ended = ended
-        self._monotonic = desk.clock.monotonic
-        self._doubt = desk.heartbeat.doubt
+        self._monotonic = transactions.clock.monotonic
+        self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
@@ -88,26 +87,26 @@ class Runner:
         """Of the handlers that run now."""
         return self._tasks
 
-    def start(self, execution: Execution) -> None:
+    def start(self, attempt: Attempt) -> None:
         """Run the handler in a task of its own; on Python 3.12 and later it begins at once."""
-        handler = execution.handler
+        handler = attempt.handler
         if (
             handler is not None
             and handler.mode is Mode.LOOP
             and not self._middleware
             and not handler.atomic
         ):
-            work = self._run_plainly(execution, handler)
+            work = self._run_plainly(attempt, handler)
         else:
-            work = self._run(execution, handler)
+            work = self._run(attempt, handler)
         task = _new_task(self._loop, work)
         if not task.done():
-            execution.task = task
+            attempt.task = task
             self._tasks.add(task)
 
     @classmethod
     def codes(cls) -> frozenset[CodeType]:
-        """By which a frame can be told that runs a handler, with its `execution`."""
+        """By which a frame can be told that runs a handler, with its `attempt`."""
         return frozenset((cls._run_plainly.__code__, cls._run.__code__))
 
     async def close(self) -> None:
@@ -116,131 +115,133 @@ class Runner:
             self._threads.shutdown(wait=not self._left_behind, cancel_futures=True)
         await self._isolation.close()
 
-    async def _run_plainly(self, execution: Execution, handler: Handler) -> None:
+    async def _run_plainly(self, attempt: Attempt, handler: Handler) -> None:
         """The short way, for `async def` handlers without further ado."""
         try:
-            if not self._begin(execution):
+            if not self._begin(attempt):
                 return
-            claimed = execution.claimed
-            args, kwargs = self._arguments(execution, handler)
+            claimed = attempt.claimed
+            args, kwargs = self._arguments(attempt, handler)
             if handler.takes_job:
-                execution.job = job = Job(execution, self._blockers(execution, handler), self._desk)
+                job = Job(attempt, self._blockers(attempt, handler), self._transactions.of)
                 value = await handler.function(job, *args, **kwargs)
+                await self._completed(attempt, handler, job, value)
+                return
+            value = await handler.function(*args, **kwargs)
+            if attempt.interrupted or is_continuation(value):
+                await self._completed(attempt, handler, None, value)
             else:
-                value = await handler.function(*args, **kwargs)
-            if handler.takes_job or execution.interrupted or is_continuation(value):
-                await self._completed(execution, handler, value)
-            else:
-                execution.settlement = Complete(
+                attempt.settlement = Complete(
                     claimed.id, claimed.lease.token, handler.encode_output(value)
                 )
         except BaseException as error:
-            await self._failed(execution, error)
+            await self._failed(attempt, error)
         finally:
-            self._end(execution)
+            self._end(attempt)
 
-    async def _run(self, execution: Execution, handler: Handler | None) -> None:
+    async def _run(self, attempt: Attempt, handler: Handler | None) -> None:
         """The whole way: threads, processes, middleware, atomic handlers, missing ones."""
         try:
-            if not self._begin(execution):
+            if not self._begin(attempt):
                 return
             if handler is None:
-                raise HandlerFailed(_no_handler(execution.claimed.type), recoverable=False)
-            args, kwargs = self._arguments(execution, handler)
+                raise HandlerFailed(_no_handler(attempt.claimed.type), recoverable=False)
+            args, kwargs = self._arguments(attempt, handler)
             job = Job(
-                execution,
-                self._blockers(execution, handler),
-                self._desk if handler.mode is Mode.LOOP else None,
+                attempt,
+                self._blockers(attempt, handler),
+                self._transactions.of if handler.mode is Mode.LOOP else None,
             )
-            execution.job = job
             if handler.takes_job:
                 args = (job, *args)
             if handler.atomic:
-                staging = execution.staging = Staging(execution, self._desk)
-                staging.atomic = True
-                await staging.begin()
-                execution.began = self._monotonic()  # the wait for a transaction is not its own
-                self._limit(execution)
+                transactions = self._transactions.of(attempt)
+                transactions.atomic = True
+                await transactions.begin()
+                attempt.began = self._monotonic()  # the wait for a transaction is not its own
+                self._limit(attempt)
             match handler.mode:
                 case Mode.LOOP:
                     call = partial(handler.function, *args, **kwargs)
                 case Mode.THREAD:
                     function = partial(handler.function, *args, **kwargs)
-                    call = partial(self._in_thread, execution, function)
+                    call = partial(self._in_thread, attempt, function)
                 case Mode.PROCESS:
-                    call = partial(self._isolation.run, execution, handler)
+                    call = partial(self._isolation.run, attempt, handler)
             value = await wrap(self._middleware, job, call)()
-            await self._completed(execution, handler, value)
+            await self._completed(attempt, handler, job, value)
         except BaseException as error:
-            await self._failed(execution, error)
+            await self._failed(attempt, error)
         finally:
-            self._end(execution)
+            self._end(attempt)
 
-    def _begin(self, execution: Execution) -> bool:
+    def _begin(self, attempt: Attempt) -> bool:
         """False if it was interrupted before it could begin."""
-        execution.began = self._monotonic()
-        if execution.deadline <= execution.began + self._doubt:  # the claim's answer came late
-            execution.interruption = execution.interruption or LEASE_EXPIRED
-        if execution.interruption is not None:
-            if execution.interruption == SHUTDOWN:
-                execution.settlement = Release(execution.claimed.id, execution.claimed.lease.token)
+        attempt.began = self._monotonic()
+        if attempt.deadline <= attempt.began + self._doubt:  # the claim's answer came late
+            attempt.interruption = attempt.interruption or LEASE_EXPIRED
+        if attempt.interruption is not None:
+            if attempt.interruption == SHUTDOWN:
+                attempt.settlement = Release(attempt.claimed.id, attempt.claimed.lease.token)
             return False
-        current_attempt.set(execution)
-        if execution.handler is None or not execution.handler.atomic:
-            self._limit(execution)
+        current_attempt.set(attempt)
+        if attempt.handler is None or not attempt.handler.atomic:
+            self._limit(attempt)
         if self._observers.active:
-            self._reporter.started(execution, execution.began)
+            self._reporter.started(attempt, attempt.began)
         return True
 
-    def _limit(self, execution: Execution) -> None:
-        timeout = execution.claimed.timeout
+    def _limit(self, attempt: Attempt) -> None:
+        timeout = attempt.claimed.timeout
         if timeout is not None:
-            execution.timer = self._loop.call_later(timeout, execution.interrupt, TIMEOUT)
+            attempt.timer = self._loop.call_later(timeout, attempt.interrupt, TIMEOUT)
 
-    def _end(self, execution: Execution) -> None:
-        if execution.timer is not None:
-            execution.timer.cancel()
-        if execution.task is not None:
-            self._tasks.discard(execution.task)
-            execution.task = None  # whose context holds the execution
-        if execution.began is not None:
-            execution.seconds = self._monotonic() - execution.began
-        if execution.staging is not None:
-            execution.staging.leave()  # a preparation that the handler has not left
-        execution.job = execution.staging = None  # they hold the execution in turn
-        self._ended(execution)
+    def _end(self, attempt: Attempt) -> None:
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        if attempt.task is not None:
+            self._tasks.discard(attempt.task)
+            attempt.task = None  # whose context holds the attempt
+        if attempt.began is not None:
+            attempt.seconds = self._monotonic() - attempt.began
+        if attempt.transactions is not None:
+            attempt.transactions.leave()  # a preparation that the handler has not left
+            attempt.transactions = None  # they hold the attempt in turn
+        self._ended(attempt)
 
     def _arguments(
-        self, execution: Execution, handler: Handler
+        self, attempt: Attempt, handler: Handler
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
-            return handler.arguments(execution.claimed.input)
+            return handler.decode_input(attempt.claimed.input)
         except Exception as error:
             raise _unreadable(error) from None
 
-    def _blockers(self, execution: Execution, handler: Handler) -> tuple[Any, ...]:
-        if execution.blockers is None:
+    def _blockers(self, attempt: Attempt, handler: Handler) -> tuple[Any, ...]:
+        if attempt.blockers is None:
             return _NO_BLOCKERS
         try:
-            return decode_blockers(execution.blockers, handler.blocker_decoders, handler.any_number)
+            return handler.decode_blockers(attempt.blockers)
         except Exception as error:
             raise _unreadable(error) from None
 
-    async def _completed(self, execution: Execution, handler: Handler, value: Any) -> None:
+    async def _completed(
+        self, attempt: Attempt, handler: Handler, job: Job[*tuple[Any, ...]] | None, value: Any
+    ) -> None:
         """The handler returned: settle through the committer, or in the transaction it opened."""
-        execution.leave_alone()
-        if execution.interruption == TIMEOUT:
+        attempt.leave_alone()
+        if attempt.interruption == TIMEOUT:
             raise TimeoutError
-        if execution.lost:
-            await self._failed(execution, asyncio.CancelledError())
+        if attempt.lost:
+            await self._failed(attempt, asyncio.CancelledError())
             return
-        claimed = execution.claimed
-        if execution.job is not None:
-            execution.job.check_continued(value)
+        claimed = attempt.claimed
+        if job is not None:
+            job.check_continued(value)
         succession: Succession | None = None
         output: str | None = None
         if is_continuation(value):
-            succession = plan_successor(value.step, claimed, onward(execution))
+            succession = plan_successor(value.request, claimed, attempt.onward_trace)
         elif isinstance(value, EncodedOutput):
             output = value.text
         else:
@@ -252,69 +253,69 @@ class Runner:
             None if succession is None else succession.successor,
         )
         blockers = () if succession is None else succession.blockers
-        staging = execution.staging
-        if staging is None or not staging.open:
+        transactions = attempt.transactions
+        if transactions is None or not transactions.open:
             if not blockers:
-                execution.settlement = complete
+                attempt.settlement = complete
                 return
             # New blockers and the successor that waits for them are stored together or not at all.
-            staging = execution.staging = staging or Staging(execution, self._desk)
-            await staging.begin()
-        committed = await staging.commit(complete, blockers)
-        execution.settlement = complete
-        execution.seconds = self._monotonic() - (execution.began or 0.0)
-        self._committer.committed_elsewhere(execution, committed)
+            transactions = self._transactions.of(attempt)
+            await transactions.begin()
+        committed = await transactions.commit(complete, blockers)
+        attempt.settlement = complete
+        attempt.seconds = self._monotonic() - (attempt.began or 0.0)
+        self._committer.committed_elsewhere(attempt, committed)
 
-    async def _failed(self, execution: Execution, error: BaseException) -> None:
+    async def _failed(self, attempt: Attempt, error: BaseException) -> None:
         """The handler raised, or what it asked for could not be done."""
-        execution.leave_alone()
-        if execution.staging is not None:
+        attempt.leave_alone()
+        if attempt.transactions is not None:
             try:
-                await execution.staging.roll_back(error)
+                await attempt.transactions.roll_back(error)
             except BaseException as worse:
                 worse.__context__ = error
                 if not isinstance(error, RescheduleAsked):
-                    error = worse if execution.interruption is None else error
-        claimed = execution.claimed
+                    error = worse if attempt.interruption is None else error
+        claimed = attempt.claimed
         token = claimed.lease.token
         not_to_blame = False
-        if execution.interruption is None:
-            not_to_blame = await self._paused_for_store(execution, error)
-        if execution.interruption == TIMEOUT:
+        if attempt.interruption is None:
+            not_to_blame = await self._paused_for_store(attempt, error)
+        if attempt.interruption == TIMEOUT:
             error = HandlerFailed(_timed_out(claimed.timeout))
-        elif execution.interruption == SHUTDOWN:
-            execution.settlement = Release(claimed.id, token)
+        elif attempt.interruption == SHUTDOWN:
+            attempt.settlement = Release(claimed.id, token)
             return
-        elif execution.interruption is not None:
-            execution.settlement = None  # it is not ours to settle
+        elif attempt.interruption is not None:
+            attempt.settlement = None  # it is not ours to settle
             return
         elif not_to_blame:
-            execution.settlement = Release(claimed.id, token)
+            attempt.settlement = Release(claimed.id, token)
             return
         elif isinstance(error, RescheduleAsked):
-            execution.settlement = Reschedule(claimed.id, token, error.schedule)
+            attempt.settlement = Reschedule(claimed.id, token, error.schedule)
             return
         if isinstance(error, HandlerFailed):
             failure, recoverable = error.failure, error.recoverable
         else:
             failure, recoverable = describe(error), is_recoverable(error)
-        execution.failure = failure
-        policy = Backoff() if execution.handler is None else execution.handler.retry
-        execution.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
+        attempt.failure = failure
+        policy = Backoff() if attempt.handler is None else attempt.handler.retry
+        attempt.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
 
-    async def _paused_for_store(self, execution: Execution, error: BaseException) -> bool:
+    async def _paused_for_store(self, attempt: Attempt, error: BaseException) -> bool:
         """Whether the store is to blame, which did not give a transaction or did not commit it. The
         job is kept for a while before it is given back: the next try would fare no better now."""
-        staging = execution.staging
-        if staging is None or not staging.is_stores_error(error):
+        transactions = attempt.transactions
+        if transactions is None or not transactions.is_stores_error(error):
             return False
-        if execution.timer is not None:
-            execution.timer.cancel()
+        if attempt.timer is not None:
+            attempt.timer.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(self._desk.trouble.began(error))
+            await asyncio.sleep(self._transactions.failures.failed(error))
         return True
 
-    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, attempt: Attempt, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this
         waits for it to notice. Who cancels a second time leaves it behind: then its job is not
         given back, for it still runs, and its lease is left to run out."""
@@ -330,10 +331,10 @@ class Runner:
             try:
                 value, error = await asyncio.shield(work)
             except asyncio.CancelledError:
-                execution.interruption = LEASE_EXPIRED
+                attempt.interruption = LEASE_EXPIRED
                 self._left_behind = True
                 raise
-            if not execution.interrupted:  # the user's own layers have cancelled it
+            if not attempt.interrupted:  # the user's own layers have cancelled it
                 raise
         if error is not None:
             raise error

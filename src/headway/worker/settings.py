@@ -10,13 +10,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypedDict
 
 import msgspec
 
 from headway.domain.job import DEFAULT_QUEUE, JobState
-from headway.domain.names import check_name
-from headway.domain.queries import PruneRule
-from headway.domain.times import check_seconds
+from headway.domain.orders import PruneRule
+from headway.domain.validation import check_name, check_seconds
 from headway.errors import InvalidOption
 
 MAX_BATCH = 500
@@ -135,30 +135,30 @@ class WorkerSettings:
                 f"heartbeat_every must be between 0 and the lease's {self.lease_for:g} seconds, "
                 f"not {self.heartbeat_every}"
             )
-        self.lanes()
+        self.work_queues()
 
-    def lanes(self) -> tuple[WorkQueue, ...]:
+    def work_queues(self) -> tuple[WorkQueue, ...]:
         """The queues in one form. Raises InvalidOption if they do not go together."""
         if isinstance(self.queues, str):
             raise InvalidOption(f"queues is a list of names: write [{self.queues!r}]")
         if self.queues is None:
             return (WorkQueue(DEFAULT_QUEUE),)
         if isinstance(self.queues, Mapping):
-            lanes = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
+            queues = tuple(WorkQueue(name, limit) for name, limit in self.queues.items())
         else:
-            lanes = tuple(
+            queues = tuple(
                 queue if isinstance(queue, WorkQueue) else WorkQueue(queue) for queue in self.queues
             )
-        if not lanes:
+        if not queues:
             raise InvalidOption("a worker needs at least one queue")
-        names = [lane.name for lane in lanes]
+        names = [queue.name for queue in queues]
         for name in names:
             if names.count(name) > 1:
                 raise InvalidOption(f"queue {name!r} is named twice")
-        weighted = [lane for lane in lanes if lane.weight is not None]
-        if weighted and len(weighted) != len(lanes):
+        weighted = [queue for queue in queues if queue.weight is not None]
+        if weighted and len(weighted) != len(queues):
             raise InvalidOption("give every queue a weight, or none of them")
-        return lanes
+        return queues
 
     def heartbeat_interval(self) -> float:
         return self.lease_for / 3 if self.heartbeat_every is None else self.heartbeat_every
@@ -205,3 +205,25 @@ class WorkerSettings:
             if kept is not None
         ]
         return rules
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The fields of WorkerSettings, for `app.worker(concurrency=10)`."""
+
+    queues: Sequence[str | WorkQueue] | Mapping[str, int | None]
+    concurrency: int
+    batch_size: int
+    lease_for: float
+    heartbeat_every: float | None
+    poll_every: float
+    poll_when_told: float | None
+    prefetch_for: float
+    grace: float
+    reap_every: float | None
+    maintain_every: float
+    forget_workers_after: float
+    forget_audit_after: float
+    retention: Retention
+    retention_by_type: Mapping[str, Retention]
+    retention_by_queue: Mapping[str, Retention]
+    worker_id: str

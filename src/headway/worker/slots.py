@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from random import random
 from typing import TYPE_CHECKING
 
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 from headway.worker.settings import WorkQueue
 
 if TYPE_CHECKING:
-    from headway.worker.attempt import Execution
+    from headway.worker.attempt import Attempt
 
 SUSPECT = 2
 """Losses in a row after which a job is suspected of killing its worker."""
@@ -20,7 +20,7 @@ MOST_AHEAD = 2_000
 """Jobs of one queue that are claimed ahead of free slots at most."""
 
 
-class Lane:
+class QueueSlots:
     """One queue as this worker sees it."""
 
     __slots__ = ("ahead", "limit", "name", "rate", "running", "started", "waiting", "weight")
@@ -30,7 +30,7 @@ class Lane:
         self.limit = concurrency if queue.limit is None else min(queue.limit, concurrency)
         self.weight = queue.weight
         self.running = 0
-        self.waiting: deque[Execution] = deque()
+        self.waiting: deque[Attempt] = deque()
         """Claimed, and not started yet."""
         self.started = 0
         """Since the rate was last measured."""
@@ -40,7 +40,7 @@ class Lane:
         """How many may wait here, claimed, for a slot."""
 
 
-class Lanes:
+class Slots:
     """All queues of a worker, and the slots that they share. Not safe for threads."""
 
     def __init__(
@@ -53,9 +53,9 @@ class Lanes:
         self.concurrency = concurrency
         self.running = 0
         self.waiting = 0
-        self.suspects: list[Execution] = []
-        """Claimed, and not started yet; they wait beside the lanes."""
-        self.suspected: Execution | None = None
+        self.suspects: list[Attempt] = []
+        """Claimed, and not started yet; they wait beside the slots."""
+        self.suspected: Attempt | None = None
         """The suspect that runs; there is no second one."""
         self.reserved = False
         """A suspect has the worker for itself: nothing else is started or claimed."""
@@ -63,9 +63,9 @@ class Lanes:
         """No suspect is claimed: one runs, or healthy jobs have their turn."""
         self.probing = False
         """Suspects may be claimed again, and there may be many: the next claim is for one job."""
-        self.lanes = [Lane(queue, concurrency) for queue in queues]
-        self._by_name = {lane.name: lane for lane in self.lanes}
-        self._weighted = any(lane.weight is not None for lane in self.lanes)
+        self.queues = [QueueSlots(queue, concurrency) for queue in queues]
+        self._by_name = {queue.name: queue for queue in self.queues}
+        self._weighted = any(queue.weight is not None for queue in self.queues)
         self._horizon = horizon
         self._random = random
         self._measured: float | None = None
@@ -73,24 +73,24 @@ class Lanes:
     def __contains__(self, queue: str) -> bool:
         return queue in self._by_name
 
-    def __getitem__(self, queue: str) -> Lane:
+    def __getitem__(self, queue: str) -> QueueSlots:
         return self._by_name[queue]
 
-    def put(self, execution: Execution) -> None:
-        if execution.claimed.losses >= SUSPECT:
-            self.suspects.append(execution)
+    def put(self, attempt: Attempt) -> None:
+        if attempt.claimed.losses >= SUSPECT:
+            self.suspects.append(attempt)
             return
-        execution.lane.waiting.append(execution)
+        attempt.queue_slots.waiting.append(attempt)
         self.waiting += 1
 
-    def has_room_for(self, suspect: Execution) -> bool:
-        lane = suspect.lane
-        return self.running < self.concurrency and lane.running < lane.limit
+    def has_room_for(self, suspect: Attempt) -> bool:
+        queue = suspect.queue_slots
+        return self.running < self.concurrency and queue.running < queue.limit
 
-    def take_alone(self, suspect: Execution) -> None:
+    def take_alone(self, suspect: Attempt) -> None:
         """It counts as running from now on."""
-        suspect.lane.running += 1
-        suspect.lane.started += 1
+        suspect.queue_slots.running += 1
+        suspect.queue_slots.started += 1
         self.running += 1
 
     def end_turn(self) -> None:
@@ -98,36 +98,36 @@ class Lanes:
         self.only_healthy = False
         self.probing = True
 
-    def take(self) -> Execution | None:
+    def take(self) -> Attempt | None:
         """The next to start, if a slot is free for it; it counts as running from now on."""
         if not self.waiting or self.running >= self.concurrency:
             return None
-        for lane in self._oldest_first() if self._weighted else self.lanes:
-            if lane.waiting and lane.running < lane.limit:
-                lane.running += 1
-                lane.started += 1
+        for queue in self._oldest_first() if self._weighted else self.queues:
+            if queue.waiting and queue.running < queue.limit:
+                queue.running += 1
+                queue.started += 1
                 self.running += 1
                 self.waiting -= 1
-                return lane.waiting.popleft()
+                return queue.waiting.popleft()
         return None
 
-    def ended(self, execution: Execution) -> None:
-        execution.lane.running -= 1
+    def ended(self, attempt: Attempt) -> None:
+        attempt.queue_slots.running -= 1
         self.running -= 1
 
     def oldest(self) -> float | None:
         """When that was claimed which has been waiting longest."""
-        claimed = [lane.waiting[0].claimed_at for lane in self.lanes if lane.waiting]
+        claimed = [queue.waiting[0].claimed_at for queue in self.queues if queue.waiting]
         return min(claimed) if claimed else None
 
-    def remove(self, which: Callable[[Execution], bool]) -> list[Execution]:
+    def remove(self, which: Callable[[Attempt], bool]) -> list[Attempt]:
         """Take out those of the waiting that `which` picks."""
-        removed: list[Execution] = []
-        for lane in self.lanes:
-            kept: deque[Execution] = deque()
-            for execution in lane.waiting:
-                (removed if which(execution) else kept).append(execution)
-            lane.waiting = kept
+        removed: list[Attempt] = []
+        for queue in self.queues:
+            kept: deque[Attempt] = deque()
+            for attempt in queue.waiting:
+                (removed if which(attempt) else kept).append(attempt)
+            queue.waiting = kept
         self.waiting -= len(removed)
         return removed
 
@@ -145,10 +145,10 @@ class Lanes:
             return
         self._measured = now
         newer = 1.0 - math.exp(-elapsed / self._horizon)
-        for lane in self.lanes:
-            lane.rate += (lane.started / elapsed - lane.rate) * newer
-            lane.started = 0
-            lane.ahead = min(int(lane.rate * self._horizon), MOST_AHEAD)
+        for queue in self.queues:
+            queue.rate += (queue.started / elapsed - queue.rate) * newer
+            queue.started = 0
+            queue.ahead = min(int(queue.rate * self._horizon), MOST_AHEAD)
 
     def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
         """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
@@ -159,34 +159,34 @@ class Lanes:
         if self.probing:
             most = 1
         wanted = self.concurrency - self.running
-        for lane in self.lanes:
-            stock = lane.ahead - len(lane.waiting)
+        for queue in self.queues:
+            stock = queue.ahead - len(queue.waiting)
             # What is beyond its stock will take slots, but only those that its limit leaves it.
-            wanted += stock if stock >= 0 else max(stock, lane.running - lane.limit)
+            wanted += stock if stock >= 0 else max(stock, queue.running - queue.limit)
         wanted = min(most, wanted)
         if wanted <= 0:
             return (), 0
         shares: list[QueueShare] = []
         room = 0
-        for lane in self._in_order():
-            free = lane.limit - lane.running - len(lane.waiting) + lane.ahead
-            if free > 0 and len(lane.waiting) <= lane.ahead // 2:
-                shares.append(QueueShare(lane.name, min(free, wanted)))
+        for queue in self._in_order():
+            free = queue.limit - queue.running - len(queue.waiting) + queue.ahead
+            if free > 0 and len(queue.waiting) <= queue.ahead // 2:
+                shares.append(QueueShare(queue.name, min(free, wanted)))
                 room += free
         return tuple(shares), min(wanted, room)
 
-    def _oldest_first(self) -> Iterable[Lane]:
-        """The lanes that have stock, the longest claimed first: so weights count for what is
+    def _oldest_first(self) -> Iterable[QueueSlots]:
+        """The slots that have stock, the longest claimed first: so weights count for what is
         started as they did for what was claimed."""
-        stocked = [lane for lane in self.lanes if lane.waiting]
-        stocked.sort(key=lambda lane: lane.waiting[0].claimed_at)
+        stocked = [queue for queue in self.queues if queue.waiting]
+        stocked.sort(key=lambda queue: queue.waiting[0].claimed_at)
         return stocked
 
-    def _in_order(self) -> Iterable[Lane]:
-        """The lanes in the order to ask them: as given, or shuffled by weight."""
+    def _in_order(self) -> Iterable[QueueSlots]:
+        """The slots in the order to ask them: as given, or shuffled by weight."""
         if not self._weighted:
-            return self.lanes
+            return self.queues
         # Efraimidis and Spirakis: the highest of random ** (1 / weight) comes first.
-        keyed = [(self._random() ** (1.0 / (lane.weight or 1.0)), lane) for lane in self.lanes]
+        keyed = [(self._random() ** (1.0 / (queue.weight or 1.0)), queue) for queue in self.queues]
         keyed.sort(key=lambda pair: pair[0], reverse=True)
-        return [lane for _, lane in keyed]
+        return [queue for _, queue in keyed]

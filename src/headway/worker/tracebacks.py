@@ -7,7 +7,7 @@ import os
 import traceback
 from types import TracebackType
 
-from headway.domain.failure import Failure
+from headway.errors import Failure
 
 _NOT_THE_USERS = tuple(
     os.path.dirname(str(module)) + os.sep for module in (__file__, asyncio.__file__)

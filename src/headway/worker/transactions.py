@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import structs
 
-from headway.after_commit.report import Known, Reporter
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Settled
@@ -19,10 +18,12 @@ from headway.errors import HeadwayError, InvalidRequest, JobInterrupted, StoreEr
 from headway.jobs.plan import with_stored_blockers
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
-from headway.runtime.backoff import Trouble, is_refusal, is_transient
-from headway.worker.attempt import Execution, reason_for
+from headway.runtime.store_errors import is_refusal, is_transient
+from headway.worker.attempt import Attempt, reason_for
+from headway.worker.backoff import FailureStreak
 from headway.worker.leases.heartbeat import Heartbeat
 from headway.worker.permits import Permits
+from headway.worker.report import Known, Reporter
 
 Manager = AbstractAsyncContextManager[Any]
 Transactions = Callable[[], Manager]
@@ -36,8 +37,8 @@ row lock already keeps everyone else away, from being refused for its own latene
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What a worker has for its handlers' transactions."""
+class WorkerTransactions:
+    """The transactions that a worker gives to its handlers."""
 
     store: Store
     clock: Clock
@@ -46,12 +47,17 @@ class Desk:
     begin: Transactions
     reporter: Reporter
     permits: Permits
-    trouble: Trouble
+    failures: FailureStreak
     """Of the store, when it does not give or does not commit a transaction."""
+
+    def of(self, attempt: Attempt) -> AttemptTransactions:
+        if attempt.transactions is None:
+            attempt.transactions = AttemptTransactions(attempt, self)
+        return attempt.transactions
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CompletedTransaction:
     """What a handler's own transaction did with its job."""
 
     settled: Settled
@@ -60,26 +66,26 @@ class Committed:
     known: Known
 
 
-class Staging:
-    """The transactions of one execution, one at a time: it never holds more than one permit. All
+class AttemptTransactions:
+    """The transactions of one attempt, one at a time: it never holds more than one permit. All
     of it runs in the handler's own task."""
 
     __slots__ = (
+        "_attempt",
         "_completing",
-        "_desk",
-        "_execution",
         "_manager",
         "_permitted",
         "_prepared",
         "_preparing",
         "_store_error",
+        "_worker",
         "atomic",
         "tx",
     )
 
-    def __init__(self, execution: Execution, desk: Desk) -> None:
-        self._execution = execution
-        self._desk = desk
+    def __init__(self, attempt: Attempt, worker: WorkerTransactions) -> None:
+        self._attempt = attempt
+        self._worker = worker
         self._manager: Manager | None = None
         self._preparing = False
         self._prepared = False
@@ -120,17 +126,17 @@ class Staging:
     async def enter(self, *, preparing: bool = False) -> tuple[Manager, Any]:
         """Open a transaction, once there is a permit for it."""
         if not self._permitted:
-            await self._desk.permits.take()
+            await self._worker.permits.take()
             self._permitted = True
         try:
-            manager = self._desk.begin()
+            manager = self._worker.begin()
             tx = await manager.__aenter__()
         except BaseException as error:
             self._note(error, _is_the_stores)
             self.leave()
             raise
         self._preparing = preparing
-        self._desk.trouble.over()
+        self._worker.failures.ended()
         return manager, tx
 
     def leave(self) -> None:
@@ -138,7 +144,7 @@ class Staging:
         self._preparing = False
         if self._permitted:
             self._permitted = False
-            self._desk.permits.give_back()
+            self._worker.permits.give_back()
 
     async def begin(self) -> Any:
         """Open the completing transaction: lock the job and make sure that we still hold it."""
@@ -147,20 +153,20 @@ class Staging:
                 "leave `async with job.prepare()` before the job is completed: "
                 "they are two transactions"
             )
-        execution, store = self._execution, self._desk.store
+        attempt, store = self._attempt, self._worker.store
         manager, tx = await self.enter()
         # A renewal that meets our lock would wait for it, and with it those of all other jobs.
-        execution.in_transaction = True
+        attempt.in_transaction = True
         try:
             if not store.capabilities.one_writer:  # there the renewal waits for us, not for a row
-                await self._desk.heartbeat.pass_by()
+                await self._worker.heartbeat.pass_by()
             (verdict,) = await store.run_in(
-                tx, store.extend, [execution.held], LOCKED_LEASE, now=self._desk.clock.now()
+                tx, store.extend, [attempt.held], LOCKED_LEASE, now=self._worker.clock.now()
             )
             if verdict is not Verdict.APPLIED:
                 raise await self._refused(verdict, tx)
         except BaseException as error:
-            execution.in_transaction = False
+            attempt.in_transaction = False
             self._note(error, _is_the_stores)
             try:
                 await manager.__aexit__(type(error), error, error.__traceback__)
@@ -171,12 +177,12 @@ class Staging:
         self.tx = tx
         return tx
 
-    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> Committed:
+    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> CompletedTransaction:
         """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
-        store, manager = self._desk.store, self._manager
+        store, manager = self._worker.store, self._manager
         if manager is None:
             raise RuntimeError("there is no transaction to commit")
-        now = self._desk.clock.now()
+        now = self._worker.clock.now()
         stored: Sequence[Inserted] = ()
         try:
             if inserts:
@@ -188,7 +194,7 @@ class Staging:
             if settled.verdicts[0] is not Verdict.APPLIED:
                 raise await self._refused(settled.verdicts[0], self.tx)
             known: Known = {}
-            if ids := self._desk.reporter.asks_for(self._execution.claimed, complete):
+            if ids := self._worker.reporter.asks_for(self._attempt.claimed, complete):
                 found = await store.run_in(self.tx, store.get, ids)
                 known = {job.id: job for job in found if job is not None}
         except BaseException as error:
@@ -204,9 +210,9 @@ class Staging:
             await self._let_go()
             raise
         finally:
-            self._execution.in_transaction = False
+            self._attempt.in_transaction = False
             self.leave()
-        return Committed(settled, inserts, stored, known)
+        return CompletedTransaction(settled, inserts, stored, known)
 
     async def roll_back(self, error: BaseException) -> None:
         """End the transaction, if one is open, as if it had never begun."""
@@ -224,23 +230,23 @@ class Staging:
         have taken the job meanwhile; its own lease may have run out, and is given a new time, so
         that what became of the job can be recorded."""
         self.leave()
-        desk, execution = self._desk, self._execution
-        sent = desk.clock.monotonic()
+        worker, attempt = self._worker, self._attempt
+        sent = worker.clock.monotonic()
         try:
-            if execution.deadline <= sent + desk.heartbeat.doubt:
-                (verdict,) = await desk.store.run(
-                    desk.store.extend,
-                    [execution.held],
-                    desk.lease_for,
+            if attempt.deadline <= sent + worker.heartbeat.doubt:
+                (verdict,) = await worker.store.run(
+                    worker.store.extend,
+                    [attempt.held],
+                    worker.lease_for,
                     late=True,
-                    now=desk.clock.now(),
+                    now=worker.clock.now(),
                 )
                 if verdict is Verdict.APPLIED:
-                    execution.deadline = max(execution.deadline, sent + desk.lease_for)
+                    attempt.deadline = max(attempt.deadline, sent + worker.lease_for)
         except Exception:  # whoever settles the job will hear why
             return
         finally:
-            execution.in_transaction = False
+            attempt.in_transaction = False
 
     def is_stores_error(self, error: BaseException) -> bool:
         """Whether a handler was left because the store did not give a transaction, or did not
@@ -258,40 +264,40 @@ class Staging:
         """Extend the lease now. Raises JobInterrupted if it is lost."""
         if self.open:
             return  # the row is locked: the lease cannot be lost
-        execution, desk = self._execution, self._desk
-        sent = desk.clock.monotonic()
+        attempt, worker = self._attempt, self._worker
+        sent = worker.clock.monotonic()
         try:
-            (verdict,) = await desk.store.run(
-                desk.store.extend, [execution.held], desk.lease_for, now=desk.clock.now()
+            (verdict,) = await worker.store.run(
+                worker.store.extend, [attempt.held], worker.lease_for, now=worker.clock.now()
             )
         except Exception as error:
             self._note(error, _is_the_stores)
             raise
         if verdict is not Verdict.APPLIED:
             raise await self._refused(verdict, None)
-        execution.deadline = max(execution.deadline, sent + desk.lease_for)
-        desk.reporter.renewed(execution)
+        attempt.deadline = max(attempt.deadline, sent + worker.lease_for)
+        worker.reporter.renewed(attempt)
 
     async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
         """Note why the job is not ours any more; the error that says so."""
-        execution, store = self._execution, self._desk.store
-        ids = [execution.claimed.id]
+        attempt, store = self._attempt, self._worker.store
+        ids = [attempt.claimed.id]
         if tx is None:
             (record,) = await store.run(store.get, ids)
         else:
             (record,) = await store.run_in(tx, store.get, ids)
-        if execution.interruption is None:
-            execution.interruption = reason_for(verdict, record)
-        return JobInterrupted(execution.claimed.id, execution.interruption)
+        if attempt.interruption is None:
+            attempt.interruption = reason_for(verdict, record)
+        return JobInterrupted(attempt.claimed.id, attempt.interruption)
 
 
 class _Preparation(AbstractAsyncContextManager[Any]):
-    def __init__(self, staging: Staging) -> None:
-        self._staging = staging
+    def __init__(self, transactions: AttemptTransactions) -> None:
+        self._transactions = transactions
         self._manager: Manager | None = None
 
     async def __aenter__(self) -> Any:
-        self._manager, tx = await self._staging.enter(preparing=True)
+        self._manager, tx = await self._transactions.enter(preparing=True)
         return tx
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
@@ -301,7 +307,7 @@ class _Preparation(AbstractAsyncContextManager[Any]):
         try:
             return await manager.__aexit__(kind, error, trace)
         finally:
-            self._staging.leave()
+            self._transactions.leave()
 
 
 def _is_no_refusal(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from headway.ports.notifier import Notifier
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 from headway.runtime.clock import SystemClock
-from headway.worker.leases.heartbeat_thread import Pulse, ThreadPulse
+from headway.worker.leases.heartbeat_thread import HeartbeatRunner, HeartbeatThread
 from headway.worker.middleware import Middleware
 from headway.worker.run import RunningJob, WorkerRun
 from headway.worker.settings import WorkerSettings
@@ -42,7 +42,7 @@ class Worker:
         middleware: Sequence[Middleware] = (),
         clock: Clock | None = None,
         transactions: Transactions | None = None,
-        pulse: Callable[[Store], Pulse] = ThreadPulse,
+        heartbeat_runner: Callable[[Store], HeartbeatRunner] = HeartbeatThread,
     ) -> None:
         """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
         the store."""
@@ -56,7 +56,7 @@ class Worker:
         self._middleware = tuple(middleware)
         self._clock = clock or SystemClock()
         self._transactions = transactions or store.begin
-        self._pulse = pulse
+        self._heartbeat_runner = heartbeat_runner
         self._run: WorkerRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._process = os.getpid()
@@ -95,7 +95,7 @@ class Worker:
             self._middleware,
             self._clock,
             self._transactions,
-            self._pulse(self._store),
+            self._heartbeat_runner(self._store),
             drain=drain,
         )
         try:

@@ -1,1 +1,1 @@
-"""`headway bench`: how fast Headway is on somebody's own database, in a place of its own there."""
+"""`headway bench`: measures Headway on a user's database, in a schema or file of its own."""

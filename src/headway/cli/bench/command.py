@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from headway.cli.bench.database import place_for
+from headway.cli.bench.database import bench_database
 from headway.cli.bench.measurements import LARGE, measure
-from headway.cli.errors import clean_errors
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
 
 MEASURED = {
     "A": "start one at a time",
@@ -32,7 +31,6 @@ def run_bench(dsn: str, *, jobs: int, as_json: bool) -> None:
     run_loop(_bench(dsn, jobs, as_json=as_json))
 
 
-@clean_errors
 async def _bench(dsn: str, jobs: int, *, as_json: bool) -> None:
     task = asyncio.current_task()
     assert task is not None
@@ -49,9 +47,9 @@ async def _bench(dsn: str, jobs: int, *, as_json: bool) -> None:
         with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt cancels too
             loop.add_signal_handler(number, stop)
     try:
-        async with place_for(dsn) as place:
-            about = await asyncio.to_thread(place.describe)
-            found = await measure(place, jobs, _say)
+        async with bench_database(dsn) as database:
+            about = await asyncio.to_thread(database.describe)
+            found = await measure(database, jobs, _say)
     except asyncio.CancelledError:
         raise click.ClickException(
             "interrupted; what was made for the benchmark is removed"

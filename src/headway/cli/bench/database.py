@@ -1,4 +1,4 @@
-"""Where is measured: a schema, a file or a memory of its own, that nothing else is in."""
+"""The database of a benchmark: a schema, a file or a memory store of its own."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SCHEMA = "headway_bench"
 
 
-class Place(Protocol):
-    """An empty place for jobs. Its methods block; none of them is called while jobs run."""
+class BenchDatabase(Protocol):
+    """An empty store. Its methods block; none of them is called while jobs run."""
 
     dsn: str
     schema: str
@@ -46,18 +46,18 @@ class Place(Protocol):
         ...
 
 
-def app_at(place: Place) -> Headway:
-    return Headway(place.dsn, schema=place.schema, migrate=True)
+def app_on(database: BenchDatabase) -> Headway:
+    return Headway(database.dsn, schema=database.schema, migrate=True)
 
 
-def known_place(dsn: str, schema: str) -> Place:
-    """One that somebody has made."""
-    return SqlitePlace(dsn) if dsn.startswith("sqlite:") else PostgresPlace(dsn, schema)
+def existing_database(dsn: str, schema: str) -> BenchDatabase:
+    """A database that exists already."""
+    return SqliteBench(dsn) if dsn.startswith("sqlite:") else PostgresBench(dsn, schema)
 
 
 @asynccontextmanager
-async def place_for(dsn: str) -> AsyncGenerator[Place]:
-    """A place in the database that the DSN names; gone afterwards, whatever happens.
+async def bench_database(dsn: str) -> AsyncGenerator[BenchDatabase]:
+    """A database in the database that the DSN names; gone afterwards, whatever happens.
 
     Raises ConfigurationError if it cannot be had.
     """
@@ -67,7 +67,7 @@ async def place_for(dsn: str) -> AsyncGenerator[Place]:
             "name the database by a URL: postgresql://…, sqlite:///shop.db or memory://"
         )
     if scheme == "memory":
-        yield MemoryPlace()
+        yield MemoryBench()
     elif scheme == "sqlite":
         beside = Path(unquote(rest.removeprefix("/"))).parent
         try:
@@ -75,7 +75,7 @@ async def place_for(dsn: str) -> AsyncGenerator[Place]:
         except OSError as error:
             raise ConfigurationError(f"no file can be made in {beside}: {error}") from error
         try:
-            yield SqlitePlace(f"sqlite:///{quote(folder)}/bench.db")
+            yield SqliteBench(f"sqlite:///{quote(folder)}/bench.db")
         finally:
             await asyncio.to_thread(shutil.rmtree, folder)
     else:
@@ -83,10 +83,10 @@ async def place_for(dsn: str) -> AsyncGenerator[Place]:
         from headway.cli.bench.schema import own_schema  # noqa: PLC0415 - its driver is an extra
 
         async with own_schema(dsn, SCHEMA):
-            yield PostgresPlace(dsn, SCHEMA)
+            yield PostgresBench(dsn, SCHEMA)
 
 
-class PostgresPlace:
+class PostgresBench:
     separate = True
 
     def __init__(self, dsn: str, schema: str = "headway") -> None:
@@ -124,12 +124,12 @@ class PostgresPlace:
     def _connect(self) -> Connection[TupleRow]:
         import psycopg  # noqa: PLC0415 - an extra
 
-        from headway.drivers.postgres import connect_arguments  # noqa: PLC0415 - needs it
+        from headway.drivers.postgres_connection import connect_arguments  # noqa: PLC0415 - needs it
 
         return psycopg.connect(self.dsn, autocommit=True, **connect_arguments(self.dsn))
 
 
-class SqlitePlace:
+class SqliteBench:
     separate = True
     schema = "headway"
 
@@ -162,7 +162,7 @@ class SqlitePlace:
         return int(count), float(seconds or 0)
 
 
-class MemoryPlace:
+class MemoryBench:
     """Jobs live in the app: each measurement makes a new one."""
 
     dsn = "memory://"

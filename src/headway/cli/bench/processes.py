@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from headway.cli.bench.database import Place
+from headway.cli.bench.database import BenchDatabase
 from headway.cli.bench.worker import worker_environment
 from headway.errors import HeadwayError
 
@@ -23,7 +23,7 @@ class WorkerFailed(HeadwayError):
 
 
 class WorkerProcess:
-    """One of them. It stands ready; `drain` or `begin` lets it loose."""
+    """A worker process that is ready; `drain` or `begin` starts its work."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -52,7 +52,7 @@ class WorkerProcess:
         return int(answer)
 
     async def stop(self) -> None:
-        """Politely, then not. Returns when it is gone; safe to repeat."""
+        """Terminate, then kill. Returns when the process is gone; safe to repeat."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -81,10 +81,12 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def worker_processes(place: Place, count: int) -> AsyncGenerator[list[WorkerProcess]]:
-    """Processes that are connected and wait to be let loose."""
+async def worker_processes(
+    database: BenchDatabase, count: int
+) -> AsyncGenerator[list[WorkerProcess]]:
+    """Processes that are connected and ready to work."""
     command = [sys.executable, "-m", "headway.cli.bench.worker"]
-    environment = {**os.environ, **worker_environment(place)}
+    environment = {**os.environ, **worker_environment(database)}
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):

@@ -10,7 +10,7 @@ TEXT = "x" * 100
 
 
 class Work:
-    """The job types, on an app. Whoever starts them and whoever runs them makes one."""
+    """The job types on an app; producers and workers each make one."""
 
     def __init__(self, app: Headway) -> None:
         self.app = app

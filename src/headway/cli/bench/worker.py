@@ -11,21 +11,21 @@ import os
 import sys
 from pathlib import Path
 
-from headway.cli.bench.database import Place, app_at, known_place
+from headway.cli.bench.database import BenchDatabase, app_on, existing_database
 from headway.cli.bench.work import Work
-from headway.cli.worker_process import run_loop
+from headway.cli.event_loop import run_loop
 
 CONCURRENCY = 100
 DSN = "HEADWAY_BENCH_DSN"  # in the environment, because everyone can read command lines
 SCHEMA = "HEADWAY_BENCH_SCHEMA"
 
 
-def worker_environment(place: Place) -> dict[str, str]:
-    return {DSN: place.dsn, SCHEMA: place.schema}
+def worker_environment(database: BenchDatabase) -> dict[str, str]:
+    return {DSN: database.dsn, SCHEMA: database.schema}
 
 
-async def work(place: Place) -> None:
-    async with Work(app_at(place)).app as app:
+async def work(database: BenchDatabase) -> None:
+    async with Work(app_on(database)).app as app:
         worker = app.worker(concurrency=CONCURRENCY)
         print("READY", flush=True)
         drain = (await asyncio.to_thread(sys.stdin.readline)).strip() == "drain"
@@ -51,4 +51,4 @@ def resident() -> int:
 
 
 if __name__ == "__main__":
-    run_loop(work(known_place(os.environ[DSN], os.environ[SCHEMA])))
+    run_loop(work(existing_database(os.environ[DSN], os.environ[SCHEMA])))

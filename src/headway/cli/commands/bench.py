@@ -1,15 +1,15 @@
-"""`headway bench`: what it measures is in `benching`."""
+"""`headway bench`: measures Headway on your database."""
 
 from __future__ import annotations
 
 import click
 
 from headway.cli.bench.command import run_bench
-from headway.cli.target import Named, named_argument
+from headway.cli.target import Target, unloaded_argument
 
 
 @click.command()
-@named_argument
+@unloaded_argument
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -18,10 +18,10 @@ from headway.cli.target import Named, named_argument
     help="Jobs started in bulk and drained.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
-def bench(named: Named, jobs: int, as_json: bool) -> None:
+def bench(target: Target, jobs: int, as_json: bool) -> None:
     """Measure Headway on your own database; TARGET is its DSN.
 
     On PostgreSQL in a schema of its own (headway_bench), on SQLite in a file beside the one that is
     named; both are removed afterwards, also on Ctrl-C. Your jobs are not touched.
     """
-    run_bench(named.text, jobs=jobs, as_json=as_json)
+    run_bench(target.text, jobs=jobs, as_json=as_json)

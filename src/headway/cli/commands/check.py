@@ -1,4 +1,4 @@
-"""`headway check`: what a deployment of this code would break."""
+"""`headway check`: finds waiting jobs that this code cannot run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from headway.app import Headway
 from headway.cli.errors import Exit
 from headway.cli.json_results import CheckReport
 from headway.cli.output import Column, json_option, print_json, print_table, say
-from headway.cli.session import Place, visit
+from headway.cli.session import Session, in_session
 from headway.cli.target import app_argument
-from headway.domain.views import Misfit
+from headway.domain.views import IncompatibleJob
 
 COLUMNS = (
     Column("JOB"),
@@ -25,32 +25,32 @@ BATCH = 1_000
 @app_argument
 @json_option
 def check(app: Headway, as_json: bool) -> None:
-    """Find waiting jobs that this code could not run.
+    """Find waiting jobs that this code cannot run.
 
-    Holds the inputs of jobs that have not ended against the job types in this code, and exits with
-    1 if some do not fit: run it before a deployment.
+    Compares the inputs of jobs that have not ended with the job types of this code, and exits with
+    1 if some do not fit. Run it before a deployment.
     """
     if not list(app.registry):
         raise click.UsageError("name the app itself, for its job types: app.py or module:app")
 
-    async def errand(there: Place) -> CheckReport:
+    async def run(session: Session) -> CheckReport:
         examined = 0
-        misfits: list[Misfit] = []
+        incompatible: list[IncompatibleJob] = []
         cursor: str | None = None
         while True:
-            checked = await there.insight.check(cursor=cursor, limit=BATCH)
+            checked = await session.questions.check(cursor=cursor, limit=BATCH)
             examined += checked.examined
-            misfits += checked.misfits
+            incompatible += checked.incompatible
             cursor = checked.cursor
             if cursor is None:
-                return CheckReport(examined=examined, misfits=misfits)
+                return CheckReport(examined=examined, incompatible=incompatible)
 
-    report = visit(app, errand)
+    report = in_session(app, run)
     if as_json:
         print_json(report)
     else:
-        rows = [(each.job_id, each.type, each.state, each.problem) for each in report.misfits]
+        rows = [(each.job_id, each.type, each.state, each.problem) for each in report.incompatible]
         print_table(COLUMNS, rows)
-        say(f"{report.examined:,} waiting jobs looked at, {len(report.misfits):,} do not fit")
-    if report.misfits:
+        say(f"{report.examined:,} waiting jobs checked, {len(report.incompatible):,} do not fit")
+    if report.incompatible:
         raise SystemExit(Exit.PROBLEM)

@@ -1,4 +1,4 @@
-"""`headway completion`: what a shell needs to complete commands, options and filters."""
+"""`headway completion`: the script that completes commands, options and filters in a shell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = {
 
 
 @click.command(
-    help="Print what makes a shell complete this command.\n\n"
+    help="Print the completion script for a shell.\n\n"
     + "\n\n".join(
         f"{shell}: headway completion {shell} >> {file}" for shell, file in PLACES.items()
     )

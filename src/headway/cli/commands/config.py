@@ -1,4 +1,4 @@
-"""`headway config show`: the settings in effect, and where each came from; secrets are masked."""
+"""`headway config show`: the settings in effect; secrets are masked."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import click
 from headway.app import Headway
 from headway.cli.json_results import Setting
 from headway.cli.output import Column, json_option, print_json, print_table
-from headway.cli.target import Named, Remote, named_argument
-from headway.cli.times import spoken
+from headway.cli.target import DashboardUrl, Target, unloaded_argument
+from headway.domain.text import span
 from headway.errors import ConfigurationError
 from headway.worker.settings import Retention, WorkerSettings
 
@@ -34,7 +34,7 @@ IN_SECONDS = frozenset(
     }
 )
 OPTIONS = {"lease_for": "LEASE"}
-"""Settings that the worker's options call otherwise."""
+"""Settings with another name as an option of `headway worker`."""
 DERIVED = {
     "heartbeat_every": "a third of the lease",
     "poll_when_told": "up to three times poll_every",
@@ -48,15 +48,15 @@ _SECRET = re.compile(
 
 @click.group()
 def config() -> None:
-    """Settings."""
+    """Show settings."""
 
 
 @config.command()
-@named_argument
+@unloaded_argument
 @json_option
-def show(named: Named, as_json: bool) -> None:
-    """The settings in effect, and where each came from. Secrets are masked."""
-    found = list(_settings(named))
+def show(target: Target, as_json: bool) -> None:
+    """Show the settings in effect, and where each was set. Secrets are masked."""
+    found = list(_settings(target))
     if as_json:
         print_json(found)
     else:
@@ -68,26 +68,26 @@ def masked(text: str) -> str:
     return _SECRET.sub(lambda match: f"{match['before'] or match['name']}***", text)
 
 
-def _settings(named: Named) -> Iterator[Setting]:
-    yield Setting(name="target", value=masked(named.text), source=named.source)
-    target = named.load()
+def _settings(target: Target) -> Iterator[Setting]:
+    yield Setting(name="target", value=masked(target.text), source=target.source)
+    loaded = target.load()
     token = os.environ.get("HEADWAY_TOKEN")
     yield Setting(
         name="token",
         value="***" if token else "none",
         source="HEADWAY_TOKEN" if token else "default",
     )
-    if isinstance(target, Remote):
+    if isinstance(loaded, DashboardUrl):
         return
-    own = "default" if "://" in named.text else "the app"
-    source = named.source if "://" in named.text else own
-    yield Setting(name="store", value=target.store.name, source=source)
-    yield Setting(name="notifier", value=type(target.notifier).__name__, source=own)
-    types = sorted(target.registry, key=lambda each: each.name)
+    own = "default" if "://" in target.text else "the app"
+    source = target.source if "://" in target.text else own
+    yield Setting(name="store", value=loaded.store.name, source=source)
+    yield Setting(name="notifier", value=type(loaded.notifier).__name__, source=own)
+    types = sorted(loaded.registry, key=lambda each: each.name)
     yield Setting(
         name="job types", value=", ".join(each.name for each in types) or "none", source=own
     )
-    yield from _worker_settings(target)
+    yield from _worker_settings(loaded)
 
 
 def _worker_settings(app: Headway) -> Iterator[Setting]:
@@ -118,7 +118,7 @@ def _text(name: str, value: object) -> str:
             return DERIVED.get(name, "none")
         case Retention():
             return ", ".join(
-                f"{state} {'for ever' if kept is None else spoken(kept.total_seconds())}"
+                f"{state} {'for ever' if kept is None else span(kept.total_seconds())}"
                 for state, kept in value.by_state()
             )
         case dict():
@@ -129,6 +129,6 @@ def _text(name: str, value: object) -> str:
         case tuple():
             return ", ".join(map(str, cast("tuple[object, ...]", value)))
         case float() if name in IN_SECONDS:
-            return spoken(value)
+            return span(value)
         case _:
             return str(value)

@@ -1,4 +1,4 @@
-"""`headway copy`: live jobs from one store to another, while producers and workers go on."""
+"""`headway copy`: moves live jobs to another store while producers and workers go on."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from typing import cast
 
 import click
 
 from headway.admin.transfer import Moved, Mover
 from headway.app import Headway
-from headway.cli.actions import ask
-from headway.cli.errors import clean_errors
-from headway.cli.json_results import Copied
-from headway.cli.output import counted_as, json_option, print_json, say, tell, watched
-from headway.cli.target import Named
-from headway.cli.worker_process import run_loop
-from headway.ports.transfer import MovingStore
-from headway.runtime.backoff import in_short, is_transient
+from headway.cli.actions import confirm
+from headway.cli.event_loop import run_loop
+from headway.cli.json_results import CopyResult
+from headway.cli.output import json_option, print_json, say, tell, watched
+from headway.cli.target import Target
+from headway.domain.text import plural
+from headway.ports.transfer import Transfer
+from headway.runtime.store_errors import in_short, is_transient
 
 PAUSE = 0.5
 """Seconds between passes that found nothing to move."""
-PATIENCE = 60.0
-"""Seconds that a store may be away."""
+AWAY_FOR = 60.0
+"""Seconds that a store may be unreachable."""
 SAY_EVERY = 5.0
 
 
 @click.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--history", is_flag=True, help="Also jobs that completed or were cancelled.")
-@click.option("--follow", is_flag=True, help="Go on with what is started in FROM, until Ctrl-C.")
+@click.option("--history", is_flag=True, help="Also move completed and cancelled jobs.")
+@click.option(
+    "--follow", is_flag=True, help="Keep moving jobs that are started in FROM, until Ctrl-C."
+)
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask.")
 @json_option
 def copy(
@@ -40,67 +41,50 @@ def copy(
 ) -> None:
     """Move jobs from one store to another while producers and workers of both go on.
 
-    Waiting, scheduled, blocked and failed jobs arrive as they were, with all that belongs to them;
-    a running job moves when it has ended. It ends when nothing is left in FROM. Broken off at any
-    moment, even by kill -9, the same command goes on: no job is lost, none runs twice.
+    Waiting, scheduled, blocked and failed jobs keep their state, with all jobs that belong to them;
+    a running job moves when it has ended. The command ends when FROM is empty. Interrupted at any
+    moment, even by kill -9, run it again: no job is lost, none runs twice.
     """
-    mover = _make_mover(source, target, history=history)
-    copied = run_to_end(mover, follow=follow, confirmed=confirmed)
+    one, other = (Target(text, "the command line").load_app() for text in (source, target))
+    mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
+    copied = run_loop(_copy(mover, one, other, follow=follow, confirmed=confirmed))
     if as_json:
         print_json(copied)
     else:
-        tell(f"{counted_as(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
+        tell(f"{plural(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
 
 
-class _Trip:
-    def __init__(self, source: Headway, target: Headway, *, history: bool) -> None:
-        self.source = source
-        self.target = target
-        self.mover = Mover(
-            moving_store(source), moving_store(target), notifier=target.notifier, history=history
-        )
-
-
-def _make_mover(source: str, target: str, *, history: bool) -> _Trip:
-    one, other = (Named(text, "the command line").load_app() for text in (source, target))
-    return _Trip(one, other, history=history)
-
-
-def moving_store(app: Headway) -> MovingStore:
-    if not app.store.capabilities.movable:
+def transfer_of(app: Headway) -> Transfer:
+    if (transfer := app.store.transfer) is None:
         raise click.UsageError(
             f"jobs cannot be copied from or to {app.store.name}; name a SQLite, PostgreSQL or "
             "MongoDB database"
         )
-    return cast(MovingStore, app.store)
+    return transfer
 
 
-def run_to_end(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
-    result: list[Copied] = []
-
-    @clean_errors
-    async def travel() -> None:
-        await trip.mover.check()
-        async with trip.source, trip.target:
-            result.append(await _travel(trip, follow=follow, confirmed=confirmed))
-
-    run_loop(travel())
-    return result[0]
+async def _copy(
+    mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
+) -> CopyResult:
+    await mover.check()
+    async with source, target:
+        return await _move(mover, source, target, follow=follow, confirmed=confirmed)
 
 
-async def _travel(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
-    mover = trip.mover
+async def _move(
+    mover: Mover, source: Headway, target: Headway, *, follow: bool, confirmed: bool
+) -> CopyResult:
     left = await mover.left()
-    ask(
-        f"move {counted_as(left, 'job')} from {trip.source.store.name} to {trip.target.store.name}",
+    confirm(
+        f"move {plural(left, 'job')} from {source.store.name} to {target.store.name}",
         confirmed=confirmed,
     )
     began = time.monotonic()
     resumed = moved = await mover.resume()
     if resumed:
-        say(f"{counted_as(resumed, 'job')} that were on their way have arrived")
+        say(f"{plural(resumed, 'job')} of an interrupted copy have arrived")
     for queue in await mover.pause_queues():
-        say(f"queue {queue} is paused in {trip.target.store.name} as well")
+        say(f"queue {queue} is paused in {target.store.name} as well")
     with click.progressbar(
         length=max(left, 1), label="copy", file=sys.stderr, hidden=not watched()
     ) as bar:
@@ -118,7 +102,7 @@ async def _travel(trip: _Trip, *, follow: bool, confirmed: bool) -> Copied:
         except asyncio.CancelledError:
             if not follow:
                 raise
-    return Copied(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
+    return CopyResult(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
 
 
 async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling) -> Moved:
@@ -133,7 +117,7 @@ async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling)
             if not is_transient(error):
                 raise
             away_since = away_since or time.monotonic()
-            if time.monotonic() - away_since > PATIENCE:
+            if time.monotonic() - away_since > AWAY_FOR:
                 raise
             telling.away(error)
             await asyncio.sleep(PAUSE)
@@ -149,7 +133,7 @@ async def _pass(mover: Mover, advance: Callable[[int], None], telling: _Telling)
 
 
 class _Telling:
-    """What is said along the way to those who have no progress bar to look at; now and then."""
+    """Messages now and then, where there is no progress bar."""
 
     def __init__(self) -> None:
         self._moved = 0
@@ -159,14 +143,14 @@ class _Telling:
     def moved(self, count: int) -> None:
         self._moved += count
         if not watched() and time.monotonic() - self._said_at > SAY_EVERY:
-            self._say(f"{counted_as(self._moved, 'job')} moved")
+            self._say(f"{plural(self._moved, 'job')} moved")
 
     def waiting(self, count: int) -> None:
         if count:
-            self._say(f"waiting for running jobs: {counted_as(count, 'job')} depend on them")
+            self._say(f"waiting for running jobs: {plural(count, 'job')} depend on them")
 
     def away(self, error: Exception) -> None:
-        self._say(f"a store is away, and tried again: {in_short(error)}")
+        self._say(f"a store does not answer, trying again: {in_short(error)}")
 
     def _say(self, sentence: str) -> None:
         if sentence != self._last:

@@ -1,8 +1,6 @@
-"""`headway doctor`: looks at everything that usually goes wrong, and says what to do."""
+"""`headway doctor`: checks for common problems."""
 
 from __future__ import annotations
-
-import asyncio
 
 import click
 
@@ -10,7 +8,8 @@ from headway.app import Headway
 from headway.cli.doctor.environment import examine_environment
 from headway.cli.doctor.store import examine_store
 from headway.cli.errors import Exit
-from headway.cli.json_results import Finding
+from headway.cli.event_loop import run_loop
+from headway.cli.json_results import Diagnosis
 from headway.cli.output import in_colour, json_option, print_json
 from headway.cli.safe_text import harmless
 from headway.cli.target import app_argument
@@ -20,12 +19,11 @@ from headway.cli.target import app_argument
 @app_argument
 @json_option
 def doctor(app: Headway, as_json: bool) -> None:
-    """Look for what usually goes wrong.
+    """Check for common problems.
 
-    Each line says ok, warn or fail, and what to do. Exits with 1 if something failed; changes
-    nothing.
+    Prints ok, warn or fail and what to do. Exits with 1 if a check failed; changes nothing.
     """
-    found = [*examine_environment(app), *asyncio.run(examine_store(app))]
+    found = [*examine_environment(app), *run_loop(examine_store(app))]
     if as_json:
         print_json(found)
     else:
@@ -35,7 +33,7 @@ def doctor(app: Headway, as_json: bool) -> None:
         raise SystemExit(Exit.PROBLEM)
 
 
-def _print(found: Finding) -> None:
+def _print(found: Diagnosis) -> None:
     level = in_colour(found.level) + " " * (4 - len(found.level))
     click.echo(f"{level}  {harmless(found.subject)}: {harmless(found.finding)}")
     if found.advice:

@@ -1,5 +1,5 @@
-"""`headway health`: whether the store answers, has the right schema and, if asked, a worker lives
-here; for probes that run a command."""
+"""`headway health`: checks the store, its schema and, with --worker, a worker of this host; for
+probes that run a command."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import socket
 
 import click
 
-from headway.admin.explanation import is_alive
 from headway.app import Headway
-from headway.cli.errors import Exit, Failed, clean_errors
+from headway.cli.errors import Exit, Failed
+from headway.cli.event_loop import run_loop
 from headway.cli.target import app_argument
+from headway.domain.health import is_alive
 
-PATIENCE = 5.0
-"""Seconds that the store has for answering."""
+ANSWER_WITHIN = 5.0
+"""Seconds that the store has to answer."""
 
 
 @click.command()
 @app_argument
-@click.option("--worker", is_flag=True, help="Also look for a living worker on this host.")
+@click.option("--worker", is_flag=True, help="Also check that a worker lives on this host.")
 def health(app: Headway, worker: bool) -> None:
-    """Exit with 0 if all is well.
+    """Check the store; exit with 0 if it is healthy.
 
     4: the store does not answer, or its schema is not up to date. 1: with --worker, no worker of
-    this host has been heard of for 20 seconds.
+    this host has sent a heartbeat for 20 seconds.
     """
-    click.echo(asyncio.run(_check(app, worker=worker)))
+    click.echo(run_loop(_check(app, worker=worker)))
 
 
-@clean_errors
 async def _check(app: Headway, *, worker: bool) -> str:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(ANSWER_WITHIN):
             steps = await app.store.migration_status()
             missing = [step.name for step in steps if step.applied_at is None]
             if missing:
@@ -45,7 +45,7 @@ async def _check(app: Headway, *, worker: bool) -> str:
                 await _look_for_worker(app)
     except TimeoutError:
         raise Failed(
-            f"{app.store.name} has not answered for {PATIENCE:g} s", Exit.UNREACHABLE
+            f"{app.store.name} has not answered for {ANSWER_WITHIN:g} s", Exit.UNREACHABLE
         ) from None
     return f"{app.store.name} is well"
 

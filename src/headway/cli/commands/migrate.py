@@ -1,13 +1,12 @@
-"""`headway migrate`: creates the schema, and says what is missing."""
+"""`headway migrate`: creates and updates the schema."""
 
 from __future__ import annotations
-
-import asyncio
 
 import click
 
 from headway.app import Headway
-from headway.cli.errors import Exit, clean_errors
+from headway.cli.errors import Exit
+from headway.cli.event_loop import run_loop
 from headway.cli.output import Column, json_option, print_json, print_table, say, tell
 from headway.cli.target import app_argument
 from headway.ports.store import MigrationStatus
@@ -22,8 +21,8 @@ def migrate() -> None:
 @app_argument
 @json_option
 def up(app: Headway, as_json: bool) -> None:
-    """Apply what is missing. Safe to repeat, and from several places at once."""
-    applied = asyncio.run(_up(app))
+    """Apply the missing steps. Safe to repeat, and to run several times at once."""
+    applied = run_loop(_up(app))
     if as_json:
         print_json(applied)
         return
@@ -38,7 +37,7 @@ def up(app: Headway, as_json: bool) -> None:
 @json_option
 def status(app: Headway, as_json: bool) -> None:
     """Show which steps are applied, and which are missing."""
-    steps = asyncio.run(_status(app))
+    steps = run_loop(_status(app))
     if as_json:
         print_json(steps)
     else:
@@ -56,7 +55,7 @@ def status(app: Headway, as_json: bool) -> None:
 @app_argument
 def check(app: Headway) -> None:
     """Exit with 0 if the schema is current, with 1 if a step is missing. For deployments."""
-    missing = [step.name for step in asyncio.run(_status(app)) if step.applied_at is None]
+    missing = [step.name for step in run_loop(_status(app)) if step.applied_at is None]
     if missing:
         say(f"{app.store.name} lacks {', '.join(missing)}; run: headway migrate up")
         raise SystemExit(Exit.PROBLEM)
@@ -70,11 +69,9 @@ def sql(app: Headway) -> None:
     click.echo(app.store.migration_script(), nl=False)
 
 
-@clean_errors
 async def _up(app: Headway) -> list[str]:
     return await app.store.migrate()
 
 
-@clean_errors
 async def _status(app: Headway) -> list[MigrationStatus]:
     return await app.store.migration_status()

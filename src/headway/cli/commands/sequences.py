@@ -1,13 +1,14 @@
-"""`headway sequences`: jobs that follow one another, and what was started or waited for by them."""
+"""`headway sequences`: list and show sequences, and the jobs around one."""
 
 from __future__ import annotations
 
 import click
 
 from headway.app import Headway
+from headway.cli.commands.sequences_tree import print_tree
 from headway.cli.filters import filter_argument, read_filter
-from headway.cli.job_text import moment_now, note_on, shown_state
-from headway.cli.json_results import SequenceShown
+from headway.cli.job_text import moment_now, note_on
+from headway.cli.json_results import SequenceResult
 from headway.cli.output import (
     Column,
     json_option,
@@ -16,12 +17,12 @@ from headway.cli.output import (
     print_table,
     say,
 )
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_option
-from headway.cli.times import ago
-from headway.cli.tree import print_tree
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl, target_option
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
-from headway.domain.views import SequenceGraph, SequencePage, SequenceView
+from headway.domain.text import ago
+from headway.domain.views import SequencePage, SequenceView
 
 COLUMNS = (
     Column("ID"),
@@ -42,30 +43,30 @@ STEPS = (
 
 @click.group()
 def sequences() -> None:
-    """List sequences, look at one, or see all that came of it."""
+    """List sequences, show one, or the tree of jobs around it."""
 
 
 @sequences.command("list")
 @filter_argument
-@place_option
+@target_option
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
 )
-@click.option("--cursor", help="Go on where another list ended.")
+@click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
 @json_option
 def list_(
     words: tuple[str, ...],
-    place: Headway | Remote,
+    target: Headway | DashboardUrl,
     limit: int,
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """Sequences whose current job matches, newest first."""
+    """List sequences whose current job matches, newest first."""
 
-    async def errand(there: Place) -> SequencePage:
-        return await _find(there, read_filter(words), cursor, limit)
+    async def run(session: Session) -> SequencePage:
+        return await _find(session, read_filter(words), cursor, limit)
 
-    page = visit(place, errand)
+    page = in_session(target, run)
     if as_json:
         print_json(page)
         return
@@ -83,25 +84,25 @@ def list_(
 
 @sequences.command()
 @click.argument("id")
-@place_option
+@target_option
 @json_option
-def show(id: str, place: Headway | Remote, as_json: bool) -> None:
-    """One sequence, job by job; ID is its own or one of its jobs'."""
+def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
+    """Show one sequence, job by job; ID is its own or that of one of its jobs."""
 
-    async def errand(there: Place) -> SequenceShown:
-        sequence_id = (await there.insight.job(id)).job.sequence_id
-        page = await there.insight.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
+    async def run(session: Session) -> SequenceResult:
+        sequence_id = (await session.questions.job(id)).job.sequence_id
+        page = await session.questions.jobs(JobFilter(sequence_id=sequence_id), limit=MAX_PAGE)
         jobs = sorted(page.jobs, key=lambda job: job.position)
-        return SequenceShown(
+        return SequenceResult(
             id=sequence_id,
             type=jobs[0].sequence_type,
             state=shown_state(jobs[-1], moment_now()),
             root_id=jobs[0].root_id,
             jobs=jobs,
-            explanation=await there.insight.why(jobs[-1].id),
+            explanation=await session.questions.why(jobs[-1].id),
         )
 
-    shown = visit(place, errand)
+    shown = in_session(target, run)
     if as_json:
         print_json(shown)
         return
@@ -127,23 +128,18 @@ def show(id: str, place: Headway | Remote, as_json: bool) -> None:
 
 @sequences.command()
 @click.argument("id")
-@place_option
+@target_option
 @click.option(
     "--limit",
     type=click.IntRange(1, MAX_GRAPH),
     default=500,
     show_default=True,
-    help="Jobs at most.",
+    help="Most jobs to show.",
 )
 @json_option
-def tree(id: str, place: Headway | Remote, limit: int, as_json: bool) -> None:
-    """Everything under the root of a job or sequence: what continued it, what it started, what it
-    waited for."""
-
-    async def errand(there: Place) -> SequenceGraph:
-        return await there.insight.graph(id, at_most=limit)
-
-    graph = visit(place, errand)
+def tree(id: str, target: Headway | DashboardUrl, limit: int, as_json: bool) -> None:
+    """Show all jobs under the root of a job or sequence: continuations, started jobs, blockers."""
+    graph = in_session(target, lambda session: session.questions.graph(id, at_most=limit))
     if as_json:
         print_json(graph)
         return
@@ -152,11 +148,11 @@ def tree(id: str, place: Headway | Remote, limit: int, as_json: bool) -> None:
         say(f"there are more than {limit:,} jobs; --limit shows more of them")
 
 
-async def _find(there: Place, which: JobFilter, cursor: str | None, limit: int) -> SequencePage:
+async def _find(session: Session, which: JobFilter, cursor: str | None, limit: int) -> SequencePage:
     found: list[SequenceView] = []
     while True:
         wanted = min(limit - len(found), MAX_PAGE)
-        page = await there.insight.sequences(which, cursor=cursor, limit=wanted)
+        page = await session.questions.sequences(which, cursor=cursor, limit=wanted)
         found += page.sequences
         cursor = page.cursor
         if cursor is None or len(found) >= limit:

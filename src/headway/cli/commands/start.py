@@ -1,4 +1,4 @@
-"""`headway start`: a job from the command line."""
+"""`headway start`: starts a job."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ import click
 
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
-from headway.cli.job_text import moment_now, shown_state
-from headway.cli.json_results import Started
+from headway.cli.job_text import moment_now
+from headway.cli.json_results import StartResult
 from headway.cli.output import json_option, print_json, say, tell
 from headway.cli.safe_text import harmless_json
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_option
+from headway.cli.session import Session, in_session
+from headway.cli.target import DashboardUrl, target_option
 from headway.cli.times import duration, moment
 from headway.domain.job import JobRecord, JobState
+from headway.domain.lifecycle import shown_state
 from headway.domain.queries import JobFilter
 from headway.domain.views import ShownState
-from headway.errors import WaitError, WaitTimeout
+from headway.errors import ResultError, ResultTimeout
 
 LOOK_EVERY = 0.5
-"""Seconds between looks at a job behind a server."""
+"""Seconds between two looks at a job of a dashboard."""
 
 
 @click.command()
 @click.argument("type")
 @click.argument("arguments", metavar="[JSON]", default="{}")
-@place_option
-@click.option("--in", "delay", type=duration, help="Not before so long from now: 5m, 1h30m.")
-@click.option("--at", type=moment, help="Not before this time: 2026-12-24T18:00.")
-@click.option("--key", help="Start it once under this key, as long as it has not ended.")
-@click.option("--queue", help="Another queue than the type's.")
-@click.option("--priority", type=int, help="Another priority than the type's; higher runs first.")
+@target_option
+@click.option("--in", "delay", type=duration, help="Delay before it starts: 5m, 1h30m.")
+@click.option("--at", type=moment, help="Time to start it at: 2026-12-24T18:00.")
+@click.option(
+    "--key", help="Deduplication key: starts nothing while a job with this key has not ended."
+)
+@click.option("--queue", help="Queue, instead of the type's.")
+@click.option("--priority", type=int, help="Priority, instead of the type's; higher runs first.")
 @click.option(
     "--wait", is_flag=True, help="Wait until its sequence has ended, and print its output."
 )
-@click.option("--timeout", type=duration, help="How long --wait waits.  [default: for ever]")
+@click.option("--timeout", type=duration, help="Longest time for --wait.  [default: for ever]")
 @json_option
 def start(
     type: str,
     arguments: str,
-    place: Headway | Remote,
+    target: Headway | DashboardUrl,
     delay: float | None,
     at: datetime | None,
     key: str | None,
@@ -67,12 +70,12 @@ def start(
     if arguments == "-":
         arguments = sys.stdin.read()
 
-    async def errand(there: Place) -> Started:
-        if there.app is not None and not list(there.app.registry):
+    async def run(session: Session) -> StartResult:
+        if session.app is not None and not list(session.app.registry):
             raise click.UsageError(
                 "a database knows no job types: name the app (app.py, module:app) or a dashboard"
             )
-        id = await there.operating.start(
+        started = await session.actions.start(
             type,
             arguments,
             queue=queue,
@@ -81,13 +84,14 @@ def start(
             at=None if at is None else at.isoformat(),
             key=key,
         )
+        id = started.id
         if not wait:
-            return Started(id=id)
+            return StartResult(id=id)
         if not as_json:
             say(f"started {id}")
-        return _ended(id, await _wait(there, id, timeout))
+        return _ended(id, await _wait(session, id, timeout))
 
-    started = visit(place, errand)
+    started = in_session(target, run)
     if as_json:
         print_json(started)
     elif not wait:
@@ -100,8 +104,8 @@ def start(
         raise Failed(f"sequence {started.id} was cancelled")
 
 
-def _ended(id: str, job: JobRecord) -> Started:
-    return Started(
+def _ended(id: str, job: JobRecord) -> StartResult:
+    return StartResult(
         id=id,
         state=shown_state(job, moment_now()),
         output=job.output,
@@ -109,23 +113,23 @@ def _ended(id: str, job: JobRecord) -> Started:
     )
 
 
-async def _wait(there: Place, id: str, timeout: float | None) -> JobRecord:
+async def _wait(session: Session, id: str, timeout: float | None) -> JobRecord:
     """The last job of the sequence, once it has ended."""
-    if there.app is not None:
+    if session.app is not None:
         try:
-            await there.app.sequence(id).result(timeout=timeout)
-        except WaitTimeout:
+            await session.app.sequence(id).result(timeout=timeout)
+        except ResultTimeout:
             raise
-        except WaitError:
+        except ResultError:
             pass  # the job says how it ended
-        return await there.app.current(id)
+        return await session.app.current(id)
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        page = await there.insight.jobs(JobFilter(sequence_id=id), limit=1)
+        page = await session.questions.jobs(JobFilter(sequence_id=id), limit=1)
         if not page.jobs:
             raise Failed(f"sequence {id} is gone", Exit.NOT_FOUND)
         if page.jobs[0].state.terminal:
             return page.jobs[0]
         if deadline is not None and time.monotonic() >= deadline:
-            raise WaitTimeout(id, timeout or 0, page.jobs[0].state)
+            raise ResultTimeout(id, timeout or 0, page.jobs[0].state)
         await asyncio.sleep(LOOK_EVERY)

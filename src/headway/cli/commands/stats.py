@@ -1,35 +1,31 @@
-"""`headway stats` and `headway why`: how it goes as a whole, and why one job does not."""
+"""`headway stats`: how many jobs there are, and how fast they run."""
 
 from __future__ import annotations
 
 import click
 
 from headway.app import Headway
-from headway.cli.job_text import print_reasons
-from headway.cli.output import counted, json_option, print_fields, print_json, tell
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_argument, place_option
-from headway.cli.times import spoken
-from headway.domain.views import Explanation, Overview, Percentiles
+from headway.cli.output import json_option, print_fields, print_json
+from headway.cli.session import in_session
+from headway.cli.target import DashboardUrl, target_argument
+from headway.domain.queries import MAX_MINUTES
+from headway.domain.text import number, span
+from headway.domain.views import Percentiles
 
 
 @click.command()
-@place_argument
+@target_argument
 @click.option(
     "--minutes",
-    type=click.IntRange(min=1, max=1440),
+    type=click.IntRange(min=1, max=MAX_MINUTES),
     default=60,
     show_default=True,
-    help="How far back throughput is shown.",
+    help="Minutes of throughput to show.",
 )
 @json_option
-def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
-    """How many jobs there are, how fast they go."""
-
-    async def errand(there: Place) -> Overview:
-        return await there.insight.overview(minutes=minutes)
-
-    found = visit(place, errand)
+def stats(target: Headway | DashboardUrl, minutes: int, as_json: bool) -> None:
+    """Show numbers of jobs, throughput and times."""
+    found = in_session(target, lambda session: session.questions.overview(minutes=minutes))
     if as_json:
         print_json(found)
         return
@@ -38,7 +34,7 @@ def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
     print_fields(
         [
             ("store", found.store),
-            *((state.value, counted(count)) for state, count in found.states.items()),
+            *((state.value, number(count)) for state, count in found.states.items()),
             ("workers", found.workers),
             ("per second", f"{found.per_second:,.1f}"),
             (f"last {minutes} m", f"{completed:,} completed, {failed:,} failed"),
@@ -46,35 +42,17 @@ def stats(place: Headway | Remote, minutes: int, as_json: bool) -> None:
             ("ran", _percentiles(found.ran)),
             (
                 "oldest waits",
-                None if found.oldest_waiting is None else spoken(found.oldest_waiting),
+                None if found.oldest_waiting is None else span(found.oldest_waiting),
             ),
-            ("empty in", None if found.time_to_drain is None else spoken(found.time_to_drain)),
+            ("empty in", None if found.time_to_drain is None else span(found.time_to_drain)),
         ]
     )
-
-
-@click.command()
-@click.argument("id")
-@place_option
-@json_option
-def why(id: str, place: Headway | Remote, as_json: bool) -> None:
-    """Why a job is not running, or what it does, in one sentence."""
-
-    async def errand(there: Place) -> Explanation:
-        return await there.insight.why(id)
-
-    explanation = visit(place, errand)
-    if as_json:
-        print_json(explanation)
-        return
-    tell(explanation.sentence)
-    print_reasons(explanation)
 
 
 def _percentiles(found: Percentiles | None) -> str | None:
     if found is None:
         return None
     return (
-        f"p50 {spoken(found.p50)}, p95 {spoken(found.p95)}, p99 {spoken(found.p99)}"
+        f"p50 {span(found.p50)}, p95 {span(found.p95)}, p99 {span(found.p99)}"
         f" (the last {found.samples:,})"
     )

@@ -1,4 +1,4 @@
-"""`headway worker`: runs jobs; what it does is in `running` and `supervising`."""
+"""`headway worker`: runs jobs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import timedelta
 import click
 
 from headway.app import Headway
-from headway.cli.processes import supervise
 from headway.cli.target import app_argument
 from headway.cli.times import duration
-from headway.cli.worker_process import run_worker
+from headway.cli.worker.process import run_worker
+from headway.cli.worker.supervisor import supervise
 from headway.domain.job import JobState
 from headway.errors import InvalidRequest
 from headway.worker.settings import Retention, WorkQueue
@@ -19,8 +19,8 @@ from headway.worker.settings import Retention, WorkQueue
 
 @click.command()
 @app_argument
-@click.option("--queues", help="Queues to work on, in order: a,b or with limits a=10,b=2.")
-@click.option("--weights", help="How often queues are asked first, in proportion: a=3,b=1.")
+@click.option("--queues", help="Queues, in order: a,b or with limits a=10,b=2.")
+@click.option("--weights", help="Shares of the queues: a=3,b=1.")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), help="Jobs run at once per process.  [default: 50]"
 )
@@ -31,20 +31,22 @@ from headway.worker.settings import Retention, WorkQueue
     show_default=True,
     help="Worker processes; one that dies is replaced.",
 )
-@click.option("--drain", is_flag=True, help="Stop when there is nothing left to do.")
-@click.option("--lease", type=duration, help="How long a lease lasts.  [default: 30s]")
-@click.option("--grace", type=duration, help="What running jobs get to finish.  [default: 30s]")
+@click.option("--drain", is_flag=True, help="Stop when no job is due.")
+@click.option("--lease", type=duration, help="Length of a lease.  [default: 30s]")
+@click.option(
+    "--grace", type=duration, help="Time for running jobs to finish on shutdown.  [default: 30s]"
+)
 @click.option(
     "--retention",
-    help="How long what has ended is kept: completed=1d,cancelled=1d,failed=forever."
+    help="Retention of finished jobs: completed=1d,cancelled=1d,failed=forever."
     "  [default: 7d, failed forever]",
 )
 @click.option(
     "--http",
     metavar="HOST:PORT",
-    help="Show /metrics, /livez and /readyz there; of several processes, each on the next port.",
+    help="Serve /metrics, /livez and /readyz there; each of several processes on the next port.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def worker(
     app: Headway,
     queues: str | None,

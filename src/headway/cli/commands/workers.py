@@ -1,4 +1,4 @@
-"""`headway workers`: who runs jobs."""
+"""`headway workers`: list workers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import click
 from headway.app import Headway
 from headway.cli.job_text import moment_now
 from headway.cli.output import Column, json_option, print_json, print_table, say
-from headway.cli.session import Place, visit
-from headway.cli.target import Remote, place_argument
-from headway.cli.times import ago, spoken
-from headway.domain.views import WorkerSummary
+from headway.cli.session import in_session
+from headway.cli.target import DashboardUrl, target_argument
+from headway.domain.text import ago, span
 
 COLUMNS = (
     Column("WORKER", shrinks=True),
@@ -25,19 +24,15 @@ COLUMNS = (
 
 @click.group()
 def workers() -> None:
-    """Who runs jobs."""
+    """List workers."""
 
 
 @workers.command("list")
-@place_argument
+@target_argument
 @json_option
-def list_(place: Headway | Remote, as_json: bool) -> None:
-    """Workers that were heard of lately, living or not."""
-
-    async def errand(there: Place) -> list[WorkerSummary]:
-        return await there.insight.workers()
-
-    found = visit(place, errand)
+def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
+    """List workers, living or silent."""
+    found = in_session(target, lambda session: session.questions.workers())
     if as_json:
         print_json(found)
         return
@@ -46,7 +41,7 @@ def list_(place: Headway | Remote, as_json: bool) -> None:
         (
             each.worker.id,
             "yes" if each.alive else "no",
-            f"{spoken(each.seen_ago)} ago",
+            f"{span(each.seen_ago)} ago",
             f"{each.worker.running} of {each.worker.concurrency}",
             ago(each.worker.started_at, now),
             ", ".join(each.worker.queues),

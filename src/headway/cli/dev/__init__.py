@@ -1,1 +1,1 @@
-"""What `headway dev` is made of: a parent that watches files, and a child that runs jobs."""
+"""`headway dev`: a reloader that watches files, and a child process that runs the app."""

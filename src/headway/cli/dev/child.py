@@ -1,4 +1,4 @@
-"""The process that has the app's code: a worker and the dashboard, until the parent ends it."""
+"""The child process: a worker and the dashboard, until the reloader stops it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ import click
 
 from headway.app import Headway
 from headway.cli.dev.lines import LineObserver
-from headway.cli.errors import Failed, clean_errors
-from headway.cli.logs import set_up_logs
-from headway.cli.output import counted_as, say
-from headway.cli.parent import when_orphaned
-from headway.cli.target import Named
-from headway.cli.worker_process import run_loop
+from headway.cli.errors import Failed
+from headway.cli.event_loop import run_loop
+from headway.cli.output import say
+from headway.cli.target import Target
+from headway.cli.worker.log_setup import set_up_logs
+from headway.cli.worker.parent_pipe import when_orphaned
+from headway.domain.text import plural
 from headway.errors import ConfigurationError
 
 GRACE = 2.0
-"""Seconds that running jobs get when files change; whoever waits for a reload waits for them."""
+"""Seconds for running jobs to finish before a reload."""
 TOKEN = "HEADWAY_DEV_TOKEN"
 AGAIN = "HEADWAY_DEV_AGAIN"
 
@@ -34,14 +35,13 @@ def main() -> int:
     token, again = os.environ.pop(TOKEN, ""), bool(os.environ.pop(AGAIN, ""))
     _set_up_logs()
     try:
-        run_loop(_develop(Named(target, "command line").load_app(), port, token, again=again))
+        run_loop(_develop(Target(target, "command line").load_app(), port, token, again=again))
     except click.ClickException as error:
         error.show()
         return 1
     return 0
 
 
-@clean_errors
 async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
     lines = LineObserver()
     app.observers.add(lines)
@@ -52,7 +52,7 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
         except ConfigurationError as error:
             raise Failed(f"{error}: write one with @app.job") from error
         if not again:
-            say(f"{counted_as(len(app.registry.handlers()), 'job type')} on {app.store.name}")
+            say(f"{plural(len(app.registry.handlers()), 'job type')} on {app.store.name}")
             if url is not None:
                 say(f"dashboard: {url}")
         loop = asyncio.get_running_loop()
@@ -67,22 +67,22 @@ async def _develop(app: Headway, port: int, token: str, *, again: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _dashboard(app: Headway, port: int, token: str) -> AsyncGenerator[str | None]:
-    """Serve it while the block runs, if it is wanted and installed; its address."""
+    """Serve the dashboard while the block runs, if it is installed; its address."""
     if not port:
         yield None
         return
     try:
-        from headway.web import Token, serving  # noqa: PLC0415 - an extra
+        from headway.web import Token, dashboard_server  # noqa: PLC0415 - an extra
     except ConfigurationError as error:
         say(f"no dashboard: {error}")
         yield None
         return
-    async with serving(app, auth=Token(token), port=port, allow_writes=True) as url:
+    async with dashboard_server(app, auth=Token(token), port=port, allow_writes=True) as url:
         yield f"{url}/login#token={token}"
 
 
 def _set_up_logs() -> None:
-    """What handlers log is shown; of what Headway itself does, the lines tell."""
+    """Shows the logs of handlers; `LineObserver` prints what Headway does."""
     set_up_logs(verbose=False)
     logging.getLogger("headway").setLevel(logging.CRITICAL)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

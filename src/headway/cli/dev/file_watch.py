@@ -1,4 +1,4 @@
-"""Notices that Python files have changed, by looking at them."""
+"""Finds changed Python files by polling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 MOST_FILES = 5_000
-"""So many are looked at; a folder with more is not the folder of one app."""
+"""Most files watched; a folder with more is not one app's."""
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 Seen = dict[str, tuple[int, int]]
@@ -20,7 +20,7 @@ class Watcher:
         self._seen = self._look()
 
     def changed(self) -> list[str]:
-        """The files that were changed, made or removed since the last call, by name."""
+        """Names of files that were changed, created or deleted since the last call."""
         now = self._look()
         before, self._seen = self._seen, now
         return sorted(

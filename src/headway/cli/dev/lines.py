@@ -1,4 +1,4 @@
-"""One readable line per job: when, what became of it, its type, the end of its id, how long."""
+"""One line per attempt: time, outcome, type, end of the id, duration."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import click
 
 from headway.cli.output import colours_wanted
 from headway.cli.safe_text import harmless
-from headway.cli.times import spoken
 from headway.domain import events
 from headway.domain.events import Event
+from headway.domain.text import span
 from headway.observers.logs import level_of, line
 
 A_SECOND = 100
-"""Completed jobs told one by one in a second; of more, only their number is told."""
+"""Completed jobs printed one by one in a second; of more, only the number."""
 LONGEST_ERROR = 300
 COLOURS = {"done": "green", "retry": "yellow", "failed": "red", "lost": "red", "later": "blue"}
 
 
 class LineObserver:
-    """Prints what becomes of jobs. Safe to call from any thread."""
+    """Prints the outcome of attempts. Safe to call from any thread."""
 
     every_job = True
 
@@ -44,7 +44,7 @@ class LineObserver:
                 self._tell(
                     "retry",
                     event,
-                    f"{_after(event)}, again in {spoken(event.retry_in)}: {_error(event)}",
+                    f"{_after(event)}, again in {span(event.retry_in)}: {_error(event)}",
                 )
             case events.AttemptFailed():
                 self._tell("failed", event, f"{_after(event)}: {_error(event)}")
@@ -74,7 +74,7 @@ class LineObserver:
             self._told += 1
             if self._told > A_SECOND:
                 return
-        self._tell("done", event, spoken(event.seconds))
+        self._tell("done", event, span(event.seconds))
 
     def _sum_up(self) -> None:
         if self._told > A_SECOND:
@@ -105,7 +105,7 @@ def _clock() -> str:
 
 
 def _after(event: events.AttemptFailed) -> str:
-    return f"after {spoken(event.seconds)}"
+    return f"after {span(event.seconds)}"
 
 
 def _error(event: events.AttemptFailed) -> str:

@@ -1,4 +1,4 @@
-"""This machine: Python, what is installed, and the code that was named."""
+"""Checks of Python, the installed packages and the app's code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from headway.app import Headway
 from headway.cli.doctor.findings import ok, warn
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 from headway.ports.notifier import Reach
 
 EXTRAS = {
@@ -24,14 +24,14 @@ EXTRAS = {
     "prometheus": "prometheus-client",
     "uvloop": "uvloop",
 }
-"""Extras, and what shows that one is there."""
+"""Extras, and the package that shows that one is installed."""
 
 
-def examine_environment(app: Headway) -> list[Finding]:
+def examine_environment(app: Headway) -> list[Diagnosis]:
     return [_versions(), _extras(), _types(app), _notifier(app)]
 
 
-def _versions() -> Finding:
+def _versions() -> Diagnosis:
     return ok(
         "versions",
         f"headway {version('headway')}, Python {platform.python_version()}, "
@@ -39,7 +39,7 @@ def _versions() -> Finding:
     )
 
 
-def _extras() -> Finding:
+def _extras() -> Diagnosis:
     there = {extra: found for extra, package in EXTRAS.items() if (found := _version(package))}
     missing = [extra for extra in EXTRAS if extra not in there]
     installed = ", ".join(f"{extra} ({found})" for extra, found in there.items()) or "none"
@@ -53,7 +53,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _types(app: Headway) -> Finding:
+def _types(app: Headway) -> Diagnosis:
     types, handlers = len(list(app.registry)), len(app.registry.handlers())
     if types:
         return ok("code", f"{types} job types, {handlers} of them with a handler here")
@@ -64,12 +64,12 @@ def _types(app: Headway) -> Finding:
     )
 
 
-def _notifier(app: Headway) -> Finding:
+def _notifier(app: Headway) -> Diagnosis:
     kind = type(app.notifier).__name__
     if app.notifier.reach > Reach.PROCESS or not app.store.capabilities.across_processes:
-        return ok("notifier", f"{kind} wakes those who wait")
+        return ok("notifier", f"{kind} wakes workers and waiting clients")
     return warn(
         "notifier",
-        f"{kind} wakes nobody in other processes, so workers find jobs by polling",
+        f"{kind} does not reach other processes, so workers find jobs by polling",
         "Leave out `notifier` to have the store's own, or name redis:// or nats://.",
     )

@@ -1,19 +1,19 @@
-"""Findings, by how bad they are."""
+"""Diagnoses by level."""
 
 from __future__ import annotations
 
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 
 
-def ok(subject: str, finding: str) -> Finding:
-    return Finding(level="ok", subject=subject, finding=finding)
+def ok(subject: str, finding: str) -> Diagnosis:
+    return Diagnosis(level="ok", subject=subject, finding=finding)
 
 
-def warn(subject: str, finding: str, advice: str) -> Finding:
-    """It works, and may hurt."""
-    return Finding(level="warn", subject=subject, finding=finding, advice=advice)
+def warn(subject: str, finding: str, advice: str) -> Diagnosis:
+    """It works, but may cause trouble."""
+    return Diagnosis(level="warn", subject=subject, finding=finding, advice=advice)
 
 
-def fail(subject: str, finding: str, advice: str) -> Finding:
+def fail(subject: str, finding: str, advice: str) -> Diagnosis:
     """It does not work, or loses something."""
-    return Finding(level="fail", subject=subject, finding=finding, advice=advice)
+    return Diagnosis(level="fail", subject=subject, finding=finding, advice=advice)

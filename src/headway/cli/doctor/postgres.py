@@ -1,4 +1,4 @@
-"""What hurts a queue on PostgreSQL: settings, old transactions, a vacuum that does not come."""
+"""Checks of PostgreSQL: settings, old transactions, vacuum, connections."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
-from headway.cli.json_results import Finding
-from headway.cli.times import spoken
+from headway.cli.json_results import Diagnosis
+from headway.domain.text import span
 
 OLD_TRANSACTION = 300.0
 """Seconds after which an open transaction keeps vacuum from its work for too long."""
@@ -46,7 +46,7 @@ CONNECTIONS = """
 """
 
 
-async def examine_postgres(app: Headway) -> list[Finding]:
+async def examine_postgres(app: Headway) -> list[Diagnosis]:
     async with app.store.begin() as tx:
         settings = await _settings(tx)
         return [
@@ -72,7 +72,7 @@ async def _settings(tx: Any) -> dict[str, str]:
     return dict(zip(SETTINGS, found, strict=True))
 
 
-def _durability(settings: dict[str, str]) -> list[Finding]:
+def _durability(settings: dict[str, str]) -> list[Diagnosis]:
     version = settings["server_version"]
     found = [ok("server", f"PostgreSQL {version}")]
     if settings["fsync"] != "on":
@@ -101,7 +101,7 @@ def _durability(settings: dict[str, str]) -> list[Finding]:
     return found
 
 
-def _vacuum(settings: dict[str, str], tables: Sequence[tuple[Any, ...]]) -> list[Finding]:
+def _vacuum(settings: dict[str, str], tables: Sequence[tuple[Any, ...]]) -> list[Diagnosis]:
     if settings["autovacuum"] != "on":
         return [
             fail(
@@ -110,7 +110,7 @@ def _vacuum(settings: dict[str, str], tables: Sequence[tuple[Any, ...]]) -> list
                 "Set autovacuum = on.",
             )
         ]
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     for schema, living, dead, automatic, by_hand, options in tables:
         last = max((each for each in (automatic, by_hand) if each is not None), default=None)
         lately = last is not None and datetime.now(UTC) - last < timedelta(minutes=5)
@@ -135,12 +135,12 @@ def _vacuum(settings: dict[str, str], tables: Sequence[tuple[Any, ...]]) -> list
 
 def _old(
     transactions: Sequence[tuple[Any, ...]], prepared: Sequence[tuple[Any, ...]]
-) -> list[Finding]:
+) -> list[Diagnosis]:
     advice = "It keeps vacuum from its work. End it: select pg_terminate_backend({})"
     found = [
         warn(
             "transactions",
-            f"process {pid} ({name or 'unnamed'}, {state}) keeps one open for {spoken(age)}",
+            f"process {pid} ({name or 'unnamed'}, {state}) keeps one open for {span(age)}",
             advice.format(pid),
         )
         for pid, name, state, age in transactions
@@ -148,15 +148,15 @@ def _old(
     found += [
         warn(
             "transactions",
-            f"{gid!r} is prepared for {spoken(age)} and neither committed nor rolled back",
+            f"{gid!r} is prepared for {span(age)} and neither committed nor rolled back",
             "Commit it or roll it back: it keeps vacuum from its work.",
         )
         for gid, age in prepared
     ]
-    return found or [ok("transactions", f"none is older than {spoken(OLD_TRANSACTION)}")]
+    return found or [ok("transactions", f"none is older than {span(OLD_TRANSACTION)}")]
 
 
-def _connections(used: int, most: int) -> Finding:
+def _connections(used: int, most: int) -> Diagnosis:
     if used < 0.8 * most:
         return ok("connections", f"{used} of {most} are used")
     return warn(

@@ -1,4 +1,4 @@
-"""What hurts a queue in an SQLite file: how it is written, its log, and the disk it is on."""
+"""Checks of an SQLite file: durability, write-ahead log, disk space."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
-from headway.cli.json_results import Finding
+from headway.cli.json_results import Diagnosis
 
 LARGE_LOG = 512 * 2**20
 """Bytes of the write-ahead log after which somebody keeps it from being folded in."""
@@ -17,7 +17,7 @@ LITTLE_ROOM = 256 * 2**20
 SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
-async def examine_sqlite(app: Headway) -> list[Finding]:
+async def examine_sqlite(app: Headway) -> list[Diagnosis]:
     async with app.store.begin() as connection:
         mode = str(_one(connection, "pragma journal_mode"))
         level = SYNCHRONOUS.get(int(_one(connection, "pragma synchronous")), "unknown")
@@ -34,7 +34,7 @@ def _one(connection: Any, sql: str) -> Any:
     return connection.execute(sql).fetchone()[0]
 
 
-def _durability(mode: str, level: str) -> Finding:
+def _durability(mode: str, level: str) -> Diagnosis:
     if mode != "wal":
         return fail(
             "durability",
@@ -50,7 +50,7 @@ def _durability(mode: str, level: str) -> Finding:
     return ok("durability", f"journal mode {mode}, synchronous {level}: commits survive a crash")
 
 
-def _log(log: Path) -> Finding:
+def _log(log: Path) -> Diagnosis:
     size = log.stat().st_size if log.exists() else 0
     if size < LARGE_LOG:
         return ok("write-ahead log", f"{size / 2**20:.1f} MiB")
@@ -61,7 +61,7 @@ def _log(log: Path) -> Finding:
     )
 
 
-def _room(file: Path) -> Finding:
+def _room(file: Path) -> Diagnosis:
     usage = shutil.disk_usage(file.parent)
     size = file.stat().st_size
     shown = f"the file has {size / 2**20:,.1f} MiB, the disk {usage.free / 2**20:,.0f} MiB free"

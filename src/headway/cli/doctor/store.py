@@ -1,35 +1,32 @@
-"""The store: whether it answers, whether its schema fits, and whether its jobs are worked on."""
+"""Checks of the store, its schema, and whether workers run its jobs."""
 
 from __future__ import annotations
 
 import time
-from typing import cast
 
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.doctor.postgres import examine_postgres
 from headway.cli.doctor.sqlite import examine_sqlite
-from headway.cli.json_results import Finding
-from headway.cli.output import counted_as
-from headway.cli.times import spoken
-from headway.domain.views import Counted, QueueSummary, ShownState, TypeSummary, WorkerSummary
+from headway.cli.json_results import Diagnosis
+from headway.domain.text import moment, plural, span
+from headway.domain.views import Count, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
-from headway.ports.admin import Insight
-from headway.ports.transfer import MovingStore
+from headway.ports.admin import Questions
 
 SKEW = 1.0
 """Seconds by which two clocks may differ."""
 LONG_WAIT = 300.0
 """Seconds after which a due job has waited too long."""
-NONE = Counted(0)
+NONE = Count(0)
 
 
-async def examine_store(app: Headway) -> list[Finding]:
+async def examine_store(app: Headway) -> list[Diagnosis]:
     name = app.store.name
     try:
         steps = await app.store.migration_status()
     except HeadwayError as error:
-        return [fail("store", str(error), "Nothing else can be looked at before it answers.")]
+        return [fail("store", str(error), "No other check is possible before it answers.")]
     found = [ok("store", f"{name} answers")]
     missing = [step.name for step in steps if step.applied_at is None]
     if missing:
@@ -53,48 +50,46 @@ async def examine_store(app: Headway) -> list[Finding]:
                     "Use sqlite:///jobs.db or postgresql://… for jobs that matter.",
                 )
             )
-        found += await _examine_luggage(app)
-        found += await _examine_work(app.insights)
+        found += await _examine_staged_jobs(app)
+        found += await _examine_work(app.questions)
     return found
 
 
-async def _clock(app: Headway) -> Finding:
+async def _clock(app: Headway) -> Diagnosis:
     sent = time.time()
     there = await app.store.run(app.store.time)
     skew = (sent + time.time()) / 2 - there.timestamp()
     if abs(skew) < SKEW:
-        return ok("clock", f"this machine and the store agree within {spoken(SKEW)}")
+        return ok("clock", f"this machine and the store agree within {span(SKEW)}")
     ahead = "ahead of" if skew > 0 else "behind"
     return warn(
         "clock",
-        f"this machine is {spoken(abs(skew))} {ahead} the store",
+        f"this machine is {span(abs(skew))} {ahead} the store",
         "Jobs go by the store's clock, so nothing breaks; but times given with At(…) and --at are "
         "off. Synchronise the clocks.",
     )
 
 
-async def _examine_luggage(app: Headway) -> list[Finding]:
-    if not app.store.capabilities.movable:
-        return []
-    store = cast(MovingStore, app.store)
-    if not await store.run(store.luggage, 1):
+async def _examine_staged_jobs(app: Headway) -> list[Diagnosis]:
+    transfer = app.store.transfer
+    if transfer is None or not await app.store.run(transfer.staged_batches, 1):
         return []
     return [
         warn(
-            "luggage",
-            "jobs are on their way here from another store, and nobody runs them meanwhile",
-            "If no headway copy is running, it was broken off: run the same command again.",
+            "copy",
+            "jobs are on their way from another store, and do not run meanwhile",
+            "If no headway copy is running, it was interrupted: run the same command again.",
         )
     ]
 
 
-async def _examine_work(insight: Insight) -> list[Finding]:
+async def _examine_work(questions: Questions) -> list[Diagnosis]:
     workers, types, queues = (
-        await insight.workers(),
-        await insight.types(),
-        await insight.queues(),
+        await questions.workers(),
+        await questions.types(),
+        await questions.queues(),
     )
-    failed = (await insight.overview(minutes=1)).states.get(ShownState.FAILED, NONE)
+    failed = (await questions.overview(minutes=1)).states.get(ShownState.FAILED, NONE)
     return [
         *_workers(workers, types),
         *(_types(types) if any(each.alive for each in workers) else ()),
@@ -102,7 +97,7 @@ async def _examine_work(insight: Insight) -> list[Finding]:
         (
             warn(
                 "dead letters",
-                f"{counted_as(failed.value, 'job')} failed for good",
+                f"{plural(failed.value, 'job')} failed for good",
                 "Look at them with: headway jobs list state:failed",
             )
             if failed.value
@@ -111,17 +106,17 @@ async def _examine_work(insight: Insight) -> list[Finding]:
     ]
 
 
-def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Finding]:
+def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Diagnosis]:
     alive = [each for each in workers if each.alive]
     waiting = sum(each.states.get(ShownState.PENDING, NONE).value for each in types)
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     if alive:
         found.append(ok("workers", f"{len(alive)} alive"))
     elif waiting:
         found.append(
             fail(
                 "workers",
-                f"none is alive, with {counted_as(waiting, 'due job')} waiting",
+                f"none is alive, with {plural(waiting, 'due job')} waiting",
                 "Run: headway worker",
             )
         )
@@ -130,7 +125,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Fin
     found += [
         warn(
             "workers",
-            f"{each.worker.id} was last heard of {spoken(each.seen_ago)} ago and did not sign off",
+            f"{each.worker.id} sent its last heartbeat {span(each.seen_ago)} ago, without stopping",
             "It was killed, is frozen or cannot reach the store; its jobs come back by themselves.",
         )
         for each in workers
@@ -148,7 +143,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Fin
     return found
 
 
-def _types(types: list[TypeSummary]) -> list[Finding]:
+def _types(types: list[TypeSummary]) -> list[Diagnosis]:
     lost = [
         each.name
         for each in types
@@ -165,16 +160,16 @@ def _types(types: list[TypeSummary]) -> list[Finding]:
     ]
 
 
-def _queues(queues: list[QueueSummary]) -> list[Finding]:
-    found: list[Finding] = []
+def _queues(queues: list[QueueSummary]) -> list[Diagnosis]:
+    found: list[Diagnosis] = []
     for queue in queues:
         waiting = queue.states.get(ShownState.PENDING, NONE).value
         if queue.paused_at is not None and waiting:
             found.append(
                 warn(
                     "queues",
-                    f"{queue.name} is paused since {queue.paused_at:%Y-%m-%d %H:%M} UTC, "
-                    f"with {counted_as(waiting, 'due job')} waiting",
+                    f"{queue.name} is paused since {moment(queue.paused_at)}, "
+                    f"with {plural(waiting, 'due job')} waiting",
                     f"Run: headway queues resume {queue.name}",
                 )
             )
@@ -182,7 +177,7 @@ def _queues(queues: list[QueueSummary]) -> list[Finding]:
             found.append(
                 warn(
                     "queues",
-                    f"the oldest due job of {queue.name} waits for {spoken(queue.oldest_waiting)}",
+                    f"the oldest due job of {queue.name} waits for {span(queue.oldest_waiting)}",
                     "Run more workers for this queue, or see why with: headway why ID",
                 )
             )

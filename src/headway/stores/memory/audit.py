@@ -1,4 +1,4 @@
-"""What is said about jobs: by their holders, how far they are; of operators, what they did."""
+"""Audit records of operators' actions, and progress reports of running jobs."""
 
 from __future__ import annotations
 
@@ -9,57 +9,47 @@ import msgspec
 
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
-from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.orders import ProgressReport
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
-from headway.stores.memory.read import CURSOR, before_cursor
-from headway.stores.memory.table import moment
-from headway.stores.memory.workers import RollCall
+from headway.stores.memory.find import CURSOR, before_cursor
+from headway.stores.memory.table import JobTable, moment
 
 
-class Notebook(RollCall):
-    def __init__(self) -> None:
-        super().__init__()
-        self._audit: dict[str, AuditRecord] = {}
-
-    def report(
+class MemoryAudit(JobTable):
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         yield from ()
         now = moment(now)
-        for said in reports:
-            row = self._rows.get(said.job_id)
+        for report in reports:
+            row = self._rows.get(report.job_id)
             seen = None if row is None else self._seen(row)
             if row is None or seen is None:
                 continue
-            verdict = judge_lease(said.token, seen.state, seen.token, seen.until, now)
+            verdict = judge_lease(report.token, seen.state, seen.token, seen.until, now)
             # Like a renewal, a report does not wait for a transaction that owns the row.
             if verdict is Verdict.APPLIED and (row.progress is None or row.progress.at <= now):
-                row.progress = Progress(fraction=said.fraction, note=said.note, at=now)
+                row.progress = Progress(fraction=report.fraction, note=report.note, at=now)
 
     def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
         yield from ()
         rows = [self._rows.get(job_id) for job_id in job_ids]
         return [None if row is None or self._seen(row) is None else row.progress for row in rows]
 
-    def managed_queues(self) -> Operation[list[QueueRecord]]:
-        yield from ()
-        return [QueueRecord(name, paused_at) for name, paused_at in sorted(self._paused.items())]
-
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
         yield from ()
         self._set(self._audit, record.id, msgspec.structs.replace(record, at=moment(now)))
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
         yield from ()
         since = moment(now) - timedelta(seconds=older_than)
         gone = [id for id, record in self._audit.items() if record.at < since]
         for id in gone:
-            self._note(self._audit, id)
-            del self._audit[id]
+            self._unset(self._audit, id)
         return len(gone)
 
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         yield from ()
         before = before_cursor(cursor, limit, "notes")
         ids = sorted((id for id in self._audit if before is None or id < before), reverse=True)

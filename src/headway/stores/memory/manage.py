@@ -1,4 +1,4 @@
-"""What people and maintenance do to jobs: cancel, retry, trigger, prune, delete."""
+"""Actions of operators and of maintenance: cancel, retry, trigger, pause, prune, delete."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.ports.statement import Operation
-from headway.stores.memory.row import Row
-from headway.stores.memory.table import Table, moment
+from headway.stores.memory.row import JobRow
+from headway.stores.memory.table import JobTable, moment
 
 
-class Tending(Table):
+class MemoryManage(JobTable):
     def cancel(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
@@ -22,7 +22,7 @@ class Tending(Table):
         return [self._cancel_one(job_id, now) for job_id in ids]
 
     def _cancel_one(self, job_id: str, now: datetime) -> Verdict:
-        row = self._grasp(job_id)
+        row = self._lock(job_id)
         if row is None:
             return Verdict.NOT_FOUND
         if row.state is JobState.CANCELLED:
@@ -32,7 +32,7 @@ class Tending(Table):
         row.state = JobState.CANCELLED
         row.finished_at = now
         row.token = row.until = None
-        self._place(row)
+        self._index(row)
         return Verdict.APPLIED
 
     def retry(
@@ -47,7 +47,7 @@ class Tending(Table):
         return [self._retry_one(job_id, input, now) for job_id in ids]
 
     def _retry_one(self, job_id: str, input: str | None, now: datetime) -> Verdict:
-        row = self._grasp(job_id)
+        row = self._lock(job_id)
         if row is None:
             return Verdict.NOT_FOUND
         if row.state is not JobState.FAILED and row.state is not JobState.CANCELLED:
@@ -58,7 +58,7 @@ class Tending(Table):
         row.attempts = row.losses = 0
         if input is not None:
             row.input = input
-        self._place(row)
+        self._index(row)
         return Verdict.APPLIED
 
     def trigger(
@@ -69,63 +69,70 @@ class Tending(Table):
         return [self._trigger_one(job_id, now) for job_id in ids]
 
     def _trigger_one(self, job_id: str, now: datetime) -> Verdict:
-        row = self._grasp(job_id)
+        row = self._lock(job_id)
         if row is None:
             return Verdict.NOT_FOUND
         if row.state is not JobState.PENDING:
             return Verdict.WRONG_STATE
-        row.run_at = min(row.run_at, now)  # one that is due already keeps its place
-        self._place(row)
+        row.run_at = min(row.run_at, now)  # a job that is due already keeps its place
+        self._index(row)
         return Verdict.APPLIED
+
+    def pause(self, queue: str, paused: bool, *, now: datetime | None = None) -> Operation[None]:
+        yield from ()
+        if not paused:
+            self._set(self._paused, queue, None)
+        elif self._paused.get(queue) is None:
+            self._set(self._paused, queue, moment(now))
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         yield from ()
         before = moment(now) - timedelta(seconds=rule.older_than)
-        ripe = [
+        prunable = [
             (row.finished_at, row.id, row)
             for row in self._rows.values()
             if row.finished_at is not None
             and row.finished_at < before
             and (row.owner is None or row.owner is self._tx)
-            and self._may_go(row, rule)
+            and self._is_prunable(row, rule)
         ]
-        ripe.sort()
-        return sum(len(self._drop_sequence(last)) for _, _, last in ripe[: max(limit, 0)])
+        prunable.sort()
+        return sum(len(self._delete_sequence(last)) for _, _, last in prunable[: max(limit, 0)])
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in ids:
-            row = self._look(job_id)
-            last = None if row is None else self._grasp_last((row.first or row).id)
+            row = self._read(job_id)
+            last = None if row is None else self._lock_last((row.first or row).id)
             if last is not None and last.state in TERMINAL and self._is_free(last):
-                gone += self._drop_sequence(last)
+                gone += self._delete_sequence(last)
         return gone
 
-    def _drop_sequence(self, last: Row) -> list[str]:
-        """Delete a sequence by its last job; the ids of the jobs that are gone."""
+    def _delete_sequence(self, last: JobRow) -> list[str]:
+        """Delete a sequence, given its last job; the ids of the deleted jobs."""
         gone: list[str] = []
-        row: Row | None = last.first or last
+        row: JobRow | None = last.first or last
         while row is not None:
             following = row.successor
-            if self._grasp(row.id) is not None:
-                self._drop(row)
+            if self._lock(row.id) is not None:
+                self._delete_row(row)
                 gone.append(row.id)
             row = following
         return gone
 
-    def _is_free(self, last: Row) -> bool:
-        """Whether every job that was given the sequence as blocker has completed."""
+    def _is_free(self, last: JobRow) -> bool:
+        """Whether every job that has the sequence as blocker has completed."""
         waiters = self._waiters(last.first or last)
         return all(waiter.state is JobState.COMPLETED for waiter in waiters)
 
-    def _may_go(self, row: Row, rule: PruneRule) -> bool:
+    def _is_prunable(self, row: JobRow, rule: PruneRule) -> bool:
         spec = row.spec
         began_with = (row.first or row).spec.type
         return (
             row.state is rule.state
             and row.successor is None
-            and not row.dead
+            and not row.deleted
             and (rule.types is None or began_with in rule.types)
             and (rule.queues is None or spec.queue in rule.queues)
             and began_with not in rule.except_types
@@ -133,9 +140,9 @@ class Tending(Table):
             and self._is_free(row)
         )
 
-    def _waiters(self, first: Row) -> Iterator[Row]:
-        """Jobs that were given a sequence as blocker, also those that others have not committed:
-        both what they were and what they will be."""
+    def _waiters(self, first: JobRow) -> Iterator[JobRow]:
+        """The jobs that have a sequence as blocker; for uncommitted changes of them both the row
+        before and the row after the change."""
         for waiter in first.waiters or ():
             yield waiter
             if waiter.owner is not None:
@@ -143,12 +150,18 @@ class Tending(Table):
                 if image is not None:
                     yield image
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         yield from ()
         gone: list[str] = []
         for job_id in dict.fromkeys(ids):
-            row = self._grasp(job_id)
+            row = self._lock(job_id)
             if row is not None:
-                self._drop(row)
+                self._delete_row(row)
                 gone.append(job_id)
         return gone
+
+    def _delete_row(self, row: JobRow) -> None:
+        """Delete a row that is locked."""
+        row.deleted = True
+        if self._journal is None:
+            self._erase(row)

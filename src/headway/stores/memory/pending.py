@@ -1,4 +1,4 @@
-"""Which pending job comes next: one lane per queue and job type, merged by what a claim wants."""
+"""The pending jobs in the order of claims: a heap per queue and job type, merged by each claim."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import datetime
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 
-from headway.stores.memory.row import Row
+from headway.stores.memory.row import JobRow
 
-Entry = tuple[int, datetime, str, int, Row]
-"""(-priority, run_at, id, tick, row): the order of claims. Void unless it is `row.entry`, so that
-nothing has to be searched for when a job leaves its lane."""
+Entry = tuple[int, datetime, str, int, JobRow]
+"""(-priority, run_at, id, tick, row): sorts in the order of claims. An entry is valid while it is
+`row.entry`; a job that is no longer pending leaves its entry behind, and `take` skips it."""
 
 
-class Lane:
-    """Pending jobs of one queue and type: those that were due when last looked at, and others."""
+class PendingHeap:
+    """Pending jobs of one queue and type: those that were due at the last claim, and later ones."""
 
     __slots__ = ("due", "later")
 
@@ -24,7 +24,7 @@ class Lane:
         self.later: list[tuple[datetime, int, Entry]] = []
 
     def promote(self, now: datetime) -> bool:
-        """Move what has become due; whether anything may be."""
+        """Move entries that have become due; whether there may be due jobs."""
         later = self.later
         while later and later[0][0] <= now:
             entry = heappop(later)[2]
@@ -33,48 +33,48 @@ class Lane:
         return bool(self.due)
 
 
-class Lanes:
-    __slots__ = ("_lanes", "_ticks")
+class PendingJobs:
+    __slots__ = ("_heaps", "_ticks")
 
     def __init__(self) -> None:
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._heaps: dict[tuple[str, str], PendingHeap] = {}
         self._ticks = count()
 
-    def push(self, row: Row, now: datetime | None = None) -> None:
-        """Give a pending job its place; without `now` the next claim finds out if it is due."""
+    def push(self, row: JobRow, now: datetime | None = None) -> None:
+        """Add a pending job; without `now` the next claim finds out whether it is due."""
         spec = row.spec
-        lane = self._lanes.get((spec.queue, spec.type))
-        if lane is None:
-            lane = self._lanes[spec.queue, spec.type] = Lane()
+        heap = self._heaps.get((spec.queue, spec.type))
+        if heap is None:
+            heap = self._heaps[spec.queue, spec.type] = PendingHeap()
         tick = next(self._ticks)
         run_at = row.run_at
         row.entry = entry = (-spec.priority, run_at, row.id, tick, row)
         if now is not None and run_at <= now:
-            heappush(lane.due, entry)
+            heappush(heap.due, entry)
         else:
-            heappush(lane.later, (run_at, tick, entry))
+            heappush(heap.later, (run_at, tick, entry))
 
-    def take(self, queue: str, types: Sequence[str], now: datetime) -> Iterator[Row]:
-        """Take jobs of a queue that are due, in the order of claims, for as long as asked."""
-        lanes = [
-            lane
+    def take(self, queue: str, types: Sequence[str], now: datetime) -> Iterator[JobRow]:
+        """Remove due jobs of a queue one by one, in the order of claims."""
+        heaps = [
+            heap
             for name in dict.fromkeys(types)
-            if (lane := self._lanes.get((queue, name))) is not None and lane.promote(now)
+            if (heap := self._heaps.get((queue, name))) is not None and heap.promote(now)
         ]
-        heads = [(lane.due[0], lane) for lane in lanes]
+        heads = [(heap.due[0], heap) for heap in heaps]
         heapify(heads)
         while heads:
-            entry, lane = heads[0]
-            heappop(lane.due)
-            if lane.due:
-                heapreplace(heads, (lane.due[0], lane))
+            entry, heap = heads[0]
+            heappop(heap.due)
+            if heap.due:
+                heapreplace(heads, (heap.due[0], heap))
             else:
                 heappop(heads)
             row = entry[4]
             if row.entry is not entry:
                 continue
             if entry[1] > now:  # the clock has been set back since it was promoted
-                heappush(lane.later, (entry[1], entry[3], entry))
+                heappush(heap.later, (entry[1], entry[3], entry))
                 continue
             row.entry = None
             yield row

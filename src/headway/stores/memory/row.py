@@ -1,4 +1,7 @@
-"""A job as the memory store keeps it: the request as it came, and what changes."""
+"""A job as the memory store keeps it: the request, and the fields that change.
+
+All fields of a job are listed here, and nowhere else in the memory store.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.domain.job import AttemptRecord, JobRecord, JobState, NewJob
+from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
 from headway.domain.views import Progress
 
@@ -16,15 +19,15 @@ if TYPE_CHECKING:
     from headway.stores.memory.transaction import MemoryTransaction
 
 
-class Row(msgspec.Struct, eq=False):
-    """One job. `JobRecord`s are made of it only when someone asks to read."""
+class JobRow(msgspec.Struct, eq=False):
+    """One job. A `JobRecord` is made of it only when it is read."""
 
-    # What stays as it was inserted.
+    # The job as it was inserted.
     id: str
     spec: NewJob
     created_at: datetime
 
-    # What changes; a journal keeps and restores exactly this.
+    # Its content, which a journal saves and restores.
     state: JobState
     input: str
     run_at: datetime
@@ -37,43 +40,43 @@ class Row(msgspec.Struct, eq=False):
     fingerprint: str | None = None
     token: str | None = None
     until: datetime | None = None
-    """Of the lease, like `token`; both None unless the job is running."""
+    """Expiry of the lease; like `token` None unless the job is running."""
     version: int = 0
     worker: str | None = None
     awaited: bool = False
     unmet: int = 0
-    """How many of its blockers have not completed, whatever state it is in itself."""
+    """Number of its blockers that have not completed, in every state of the job."""
     history: tuple[AttemptRecord, ...] = ()
     blockers: tuple[str, ...] = ()
-    successor: Row | None = None
-    last: Row | None = None
-    """The sequence's last job, in its first one; None while that is the first itself."""
-    dead: bool = False
-    """Deleted; the row goes for good when the transaction that deleted it commits."""
+    successor: JobRow | None = None
+    last: JobRow | None = None
+    """In a sequence's first job: the last one; None while that is the first itself."""
+    deleted: bool = False
+    """Until the transaction that deleted the row commits and erases it."""
 
-    # Where it stands; not part of its content.
-    first: Row | None = None
+    # Its links to other objects, which are not part of its content.
+    first: JobRow | None = None
     """The sequence's first job; None if that is the job itself."""
-    waiters: dict[Row, None] | None = None
-    """In a sequence's first job: the jobs that were given the sequence as blocker."""
+    waiters: dict[JobRow, None] | None = None
+    """In a sequence's first job: the jobs that have the sequence as blocker."""
     entry: Entry | None = None
-    """The place in its lane, while it is pending; any other entry for it there is void."""
+    """Its valid entry among the pending jobs, while it is pending."""
     owner: MemoryTransaction | None = None
     """The open transaction that has changed it."""
     progress: Progress | None = None
-    """What its holder last said; no transaction keeps it from saying so."""
+    """The last report of its holder, which does not wait for the owner."""
 
 
-CONTENT = tuple(Row.__struct_fields__[3 : Row.__struct_fields__.index("first")])
+CONTENT = tuple(JobRow.__struct_fields__[3 : JobRow.__struct_fields__.index("first")])
 
 
-def restore(row: Row, image: Row) -> None:
-    """Make the row's content what it was when `image` was taken."""
+def restore(row: JobRow, image: JobRow) -> None:
+    """Give the row the content that it had when `image` was saved."""
     for name in CONTENT:
         setattr(row, name, getattr(image, name))
 
 
-def record(row: Row) -> JobRecord:
+def to_record(row: JobRow) -> JobRecord:
     spec = row.spec
     first = row.first or row
     return JobRecord(
@@ -103,7 +106,7 @@ def record(row: Row) -> JobRecord:
         worker=row.worker,
         sequence_id=first.id,
         sequence_type=first.spec.sequence_type or first.spec.type,
-        root_id=root_id(row),
+        root_id=_root_id(row),
         origin_id=spec.origin_id,
         position=spec.position,
         awaited=row.awaited,
@@ -114,7 +117,34 @@ def record(row: Row) -> JobRecord:
     )
 
 
-def root_id(row: Row) -> str:
+def to_claimed(row: JobRow, token: str, until: datetime) -> ClaimedJob:
+    spec = row.spec
+    first = row.first or row
+    return ClaimedJob(
+        id=row.id,
+        type=spec.type,
+        queue=spec.queue,
+        priority=spec.priority,
+        input=row.input,
+        run_at=row.run_at,
+        created_at=row.created_at,
+        attempts=row.attempts,
+        losses=row.losses,
+        max_attempts=spec.max_attempts,
+        max_losses=spec.max_losses,
+        timeout=spec.timeout,
+        lease=Lease(token, row.version, until),
+        sequence_id=first.id,
+        sequence_type=first.spec.sequence_type or first.spec.type,
+        root_id=_root_id(row),
+        origin_id=spec.origin_id,
+        position=spec.position,
+        has_blockers=bool(row.blockers),
+        trace=spec.trace,
+    )
+
+
+def _root_id(row: JobRow) -> str:
     if row.spec.root_id is not None:
         return row.spec.root_id
-    return row.id if row.first is None else root_id(row.first)
+    return row.id if row.first is None else _root_id(row.first)

@@ -1,4 +1,4 @@
-"""Applying what was decided about running jobs, guarded by the fence."""
+"""Settlement of running jobs, guarded by the fence, and extension of their leases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, AttemptRecord, JobState, NewJob
-from headway.domain.lease import Verdict
+from headway.domain.lease import Held, Verdict, check_lease_for
 from headway.domain.lifecycle import judge
 from headway.domain.schedule import due
 from headway.domain.settlement import (
@@ -22,12 +22,25 @@ from headway.domain.settlement import (
 )
 from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
-from headway.stores.memory.insert import Inserting
-from headway.stores.memory.row import Row
-from headway.stores.memory.table import moment
+from headway.stores.memory.row import JobRow
+from headway.stores.memory.table import JobTable, moment
 
 
-class Settling(Inserting):
+class MemorySettle(JobTable):
+    def extend(
+        self,
+        held: Sequence[Held],
+        lease_for: float,
+        *,
+        late: bool = False,
+        now: datetime | None = None,
+    ) -> Operation[list[Verdict]]:
+        yield from ()
+        check_lease_for(lease_for)
+        now = moment(now)
+        until = now + timedelta(seconds=lease_for)
+        return [self._extend_one(lease, until, now, late=late) for lease in held]
+
     def settle(
         self, settlements: Sequence[Settlement], *, now: datetime | None = None
     ) -> Operation[Settled]:
@@ -52,7 +65,7 @@ class Settling(Inserting):
         yield from ()
         freed: list[Freed] = []
         with self._journaled():
-            row = self._grasp(job_id)
+            row = self._lock(job_id)
             if row is None:
                 raise JobNotFound(job_id)
             if row.state in TERMINAL:
@@ -63,7 +76,7 @@ class Settling(Inserting):
         return freed
 
     def _settle_one(self, settlement: Settlement, now: datetime, freed: list[Freed]) -> Verdict:
-        row = self._grasp(settlement.job_id)
+        row = self._lock(settlement.job_id)
         if row is None:
             return Verdict.NOT_FOUND
         verdict = judge(settlement, row.state, row.token, row.until, now)
@@ -78,38 +91,38 @@ class Settling(Inserting):
                 self._give_back(row, run_at, now)
             case Fail():
                 self._charge(row, settlement.error, now)
-                self._dead_letter(row, settlement.fingerprint, now)
+                self._fail(row, settlement.fingerprint, now)
             case Release():
                 self._give_back(row, row.run_at, now)
             case Reschedule():
                 self._give_back(row, due(settlement.schedule, now), now)
                 row.losses = 0
             case Lose():
-                _remember(row, "lost", settlement.error, now)
+                _add_attempt(row, "lost", settlement.error, now)
                 row.losses += settlement.charged
                 if settlement.dead:
-                    self._dead_letter(row, settlement.fingerprint, now)
+                    self._fail(row, settlement.fingerprint, now)
                 else:
                     self._give_back(row, row.created_at, now)
         return verdict
 
-    def _charge(self, row: Row, error: str, now: datetime) -> None:
-        _remember(row, "failed", error, now)
+    def _charge(self, row: JobRow, error: str, now: datetime) -> None:
+        _add_attempt(row, "failed", error, now)
         row.attempts += 1
         row.losses = 0
 
-    def _give_back(self, row: Row, run_at: datetime, now: datetime) -> None:
+    def _give_back(self, row: JobRow, run_at: datetime, now: datetime) -> None:
         row.state = JobState.PENDING
         row.run_at = run_at
         row.token = row.until = None
         self._running.pop(row.id, None)
-        self._lanes.push(row, now)
+        self._pending.push(row, now)
 
-    def _dead_letter(self, row: Row, fingerprint: str | None, now: datetime) -> None:
+    def _fail(self, row: JobRow, fingerprint: str | None, now: datetime) -> None:
         row.fingerprint = fingerprint
         self._end(row, JobState.FAILED, now)
 
-    def _end(self, row: Row, state: JobState, now: datetime) -> None:
+    def _end(self, row: JobRow, state: JobState, now: datetime) -> None:
         row.state = state
         row.finished_at = now
         row.token = row.until = None
@@ -117,7 +130,7 @@ class Settling(Inserting):
 
     def _complete(
         self,
-        row: Row,
+        row: JobRow,
         output: str | None,
         successor: NewJob | None,
         now: datetime,
@@ -126,27 +139,27 @@ class Settling(Inserting):
         row.output = output
         self._end(row, JobState.COMPLETED, now)
         if successor is not None:
-            self._store(successor, now, {})
+            self._insert_job(successor, now, {})
         else:
             first = row.first or row
             if first.waiters:
                 self._free(first.waiters, now, freed)
 
-    def _free(self, waiters: dict[Row, None], now: datetime, freed: list[Freed]) -> None:
-        """A sequence is complete: let those run for which it was the last they waited for."""
+    def _free(self, waiters: dict[JobRow, None], now: datetime, freed: list[Freed]) -> None:
+        """A sequence has completed: free the jobs that waited only for it."""
         for waiter in list(waiters):
-            row = self._grasp(waiter.id)
+            row = self._lock(waiter.id)
             if row is None:
                 continue
             row.unmet -= 1
             if row.unmet == 0 and row.state is JobState.BLOCKED:
                 row.state = JobState.PENDING
                 row.run_at = max(row.run_at, now)
-                self._lanes.push(row, now)
+                self._pending.push(row, now)
                 freed.append(Freed(row.id, row.spec.type, row.spec.queue, row.run_at))
 
 
-def _remember(row: Row, outcome: str, error: str, now: datetime) -> None:
+def _add_attempt(row: JobRow, outcome: str, error: str, now: datetime) -> None:
     row.last_error = error
     row.history += (
         AttemptRecord(

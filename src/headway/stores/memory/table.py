@@ -1,84 +1,53 @@
-"""The rows, how they are found, and how changes to them are journaled, kept or undone.
+"""The jobs in memory, their indexes, and the journal that undoes changes to them.
 
-Everything here happens while `Table.drive` holds the mutex. Verbs check before they change, so a
-verb that runs by itself needs no journal; there is one as soon as a transaction is open, several
-verbs are composed into one operation, or a verb asks for one with `_journaled`.
+Everything here happens while the store holds its mutex. Verbs check before they change, so a verb
+that runs by itself needs no journal; there is one as soon as a transaction is open, an operation
+consists of several verbs, or a verb asks for one with `_journaled`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from headway.domain.job import JobState
-from headway.errors import StoreClosed, StoreError
-from headway.ports.statement import Operation
-from headway.runtime.forks import Forkable
-from headway.stores.memory.pending import Lanes
-from headway.stores.memory.row import Row, restore, root_id
+from headway.domain.job import JobState, NewJob
+from headway.domain.lease import Held, Verdict
+from headway.domain.lifecycle import judge_lease
+from headway.domain.queries import WorkerRecord
+from headway.domain.schedule import due
+from headway.domain.views import AuditRecord
+from headway.errors import DuplicateJob, InvalidOption, JobNotFound
+from headway.stores.memory.pending import PendingJobs
+from headway.stores.memory.row import JobRow, restore
 from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction
 
 T = TypeVar("T")
 
 
-class Table(Forkable):
-    name = "memory"
+class JobTable:
+    """The base of the memory store's parts."""
 
     def __init__(self) -> None:
-        self.data: dict[str, Any] = {}
-        """What transactions have kept in their `data` and committed."""
-        self._mutex = threading.RLock()
-        self._is_open = False
-        self._transactions: set[MemoryTransaction] = set()
         self._tx: MemoryTransaction | None = None
-        """The transaction in which the operation at hand runs."""
+        """The transaction of the current operation."""
         self._journal: Journal | None = None
-        """What the operation at hand has changed."""
-        self._rows: dict[str, Row] = {}
-        self._running: dict[str, Row] = {}
-        self._lanes = Lanes()
-        self._keys: dict[tuple[str, str], dict[Row, None]] = {}
-        """First jobs by type and deduplication key, oldest first."""
-        self._families: dict[str, dict[Row, None]] = {}
-        """Jobs by root, roots themselves left out."""
-        self._is_copy = False
-        self.watch_forks()
-
-    def in_child(self) -> None:
-        self._mutex = threading.RLock()
-        self._is_copy, self._is_open = self._is_open, False
-
-    def _drive(self, tx: MemoryTransaction | None, start: Callable[[], Operation[T]]) -> T:
-        """Run an operation to its end; nothing of it is left if it raises."""
-        with self._mutex:
-            if not self._is_open:
-                raise StoreClosed(self.name)
-            if tx is not None and tx not in self._transactions:
-                raise StoreError(
-                    "the transaction has ended, or belongs to another store; begin another one"
-                )
-            outer = self._tx, self._journal
-            self._tx, self._journal = tx, None
-            try:
-                with self._journaled():
-                    return _result(start())
-            finally:
-                self._tx, self._journal = outer
-
-    def _drive_verb(self, start: Callable[[], Operation[T]]) -> T:
-        """The same for a single verb of our own outside of transactions, without a journal if
-        nobody could be in its way."""
-        with self._mutex:
-            if self._transactions or self._journal is not None or not self._is_open:
-                return self._drive(None, start)
-            return _result(start())
+        """The changes of the current operation."""
+        self._rows: dict[str, JobRow] = {}
+        self._running: dict[str, JobRow] = {}
+        self._pending = PendingJobs()
+        self._keys: dict[tuple[str, str], dict[JobRow, None]] = {}
+        """First jobs of sequences by type and deduplication key, oldest first."""
+        # These are no rows: others see a change at once, though a rollback undoes it.
+        self._paused: dict[str, datetime | None] = {}
+        """When queues were paused; None for queues that were resumed since."""
+        self._workers: dict[str, WorkerRecord] = {}
+        self._audit: dict[str, AuditRecord] = {}
 
     @contextmanager
     def _journaled(self) -> Generator[Journal]:
-        """What is changed inside is undone if an exception leaves it."""
+        """Changes made inside are undone if an exception leaves the block."""
         if self._journal is not None:
             yield self._journal
             return
@@ -93,82 +62,72 @@ class Table(Forkable):
         if self._tx is not None:
             self._tx.journal.absorb(journal)
         else:
-            self._conclude(journal)
+            self._commit(journal)
 
-    def _begin_transaction(self, tx: MemoryTransaction) -> None:
-        with self._mutex:
-            if not self._is_open:
-                raise StoreClosed(self.name)
-            self._transactions.add(tx)
-
-    def _end_transaction(self, tx: MemoryTransaction, commit: bool) -> None:
-        with self._mutex:
-            if commit:
-                self._conclude(tx.journal)
-                tx.data.apply()
-            else:
-                self._roll_back(tx.journal)
-            self._transactions.discard(tx)
-        tx.ended.set_result(None)
-        if commit:
-            for callback in tx.callbacks:
-                callback()
-
-    def _conclude(self, journal: Journal) -> None:
+    def _commit(self, journal: Journal) -> None:
         for row in journal.images:
             row.owner = None
-            if row.dead:
-                self._forget(row)
+            if row.deleted:
+                self._erase(row)
             else:
-                self._place(row)
+                self._index(row)
 
     def _roll_back(self, journal: Journal) -> None:
-        """Undo what the journal holds; rows that the transaction at hand had changed before stay
-        its own."""
+        """Undo the changes in the journal; rows that the current transaction had changed before
+        stay its own."""
         for undo in reversed(journal.undo):
             undo()
         earlier = self._tx.journal.images if self._tx is not None else {}
         for row, image in journal.images.items():
             row.owner = self._tx if row in earlier else None
             if image is None:
-                self._forget(row)
+                self._erase(row)
             else:
                 restore(row, image)
-                self._place(row)
+                self._index(row)
 
-    def _place(self, row: Row) -> None:
-        """See to it that the row is found where one in its state is looked for."""
-        if row.state is JobState.PENDING:
-            if row.entry is None or row.entry[1] != row.run_at:
-                self._lanes.push(row)
-        else:
-            row.entry = None
-        if row.state is JobState.RUNNING:
-            self._running[row.id] = row
-        else:
-            self._running.pop(row.id, None)
+    def _set(self, records: dict[str, T], key: str, value: T) -> None:
+        """Set a record that is not a row."""
+        self._journal_record(records, key)
+        records[key] = value
 
-    def _seen(self, row: Row) -> Row | None:
-        """The row as the operation at hand may see it: not what others have not committed."""
+    def _unset(self, records: dict[str, T], key: str) -> None:
+        self._journal_record(records, key)
+        del records[key]
+
+    def _journal_record(self, records: dict[str, T], key: str) -> None:
+        if self._journal is None:
+            return
+        if key in records:
+            before = records[key]
+            self._journal.undo.append(lambda: records.update({key: before}))
+        else:
+            self._journal.undo.append(lambda: _discard(records, key))
+
+    def _visible(self) -> Iterator[JobRow]:
+        return (seen for row in self._rows.values() if (seen := self._seen(row)) is not None)
+
+    def _seen(self, row: JobRow) -> JobRow | None:
+        """The row as the current operation may see it: without uncommitted changes of others."""
         owner = row.owner
         if owner is None or owner is self._tx:
-            return None if row.dead else row
+            return None if row.deleted else row
         return owner.journal.images[row]
 
-    def _look(self, job_id: str) -> Row | None:
-        """The row with this id, to be read only."""
+    def _read(self, job_id: str) -> JobRow | None:
+        """The row with this id, for reading only."""
         row = self._rows.get(job_id)
         return None if row is None else self._seen(row)
 
-    def _look_last(self, sequence_id: str) -> Row | None:
-        """The last job of a sequence, to be read only."""
-        first = self._look(sequence_id)
+    def _read_last(self, sequence_id: str) -> JobRow | None:
+        """The last job of a sequence, for reading only."""
+        first = self._read(sequence_id)
         if first is None or first.first is not None:
             return None
         return first if first.last is None else self._seen(first.last)
 
-    def _grasp(self, job_id: str) -> Row | None:
-        """The row with this id, to be changed: the transaction at hand owns it from now on."""
+    def _lock(self, job_id: str) -> JobRow | None:
+        """The row with this id, for changing: the current transaction owns it from now on."""
         row = self._rows.get(job_id)
         if row is None or self._journal is None:
             return row
@@ -176,28 +135,38 @@ class Table(Forkable):
             if row.owner.journal.images[row] is None:
                 return None
             raise Locked(row.owner)
-        if row.dead:
+        if row.deleted:
             return None
-        self._journal.note(row)
+        self._journal.save(row)
         row.owner = self._tx
         return row
 
-    def _grasp_last(self, sequence_id: str) -> Row | None:
-        """The last job of a sequence, to be changed."""
-        last = self._look_last(sequence_id)
-        if last is None or self._grasp(last.id) is None:
+    def _lock_last(self, sequence_id: str) -> JobRow | None:
+        """The last job of a sequence, for changing."""
+        last = self._read_last(sequence_id)
+        if last is None or self._lock(last.id) is None:
             return None
         # Had an open transaction continued the sequence, it would own the last job we know of.
         return self._rows[last.id]
 
-    def _add(self, row: Row) -> None:
-        """Keep a new row; its place among the pending is not given here."""
+    def _index(self, row: JobRow) -> None:
+        """Bring the indexes of pending and running jobs in line with the row's state."""
+        if row.state is JobState.PENDING:
+            if row.entry is None or row.entry[1] != row.run_at:
+                self._pending.push(row)
+        else:
+            row.entry = None
+        if row.state is JobState.RUNNING:
+            self._running[row.id] = row
+        else:
+            self._running.pop(row.id, None)
+
+    def _add(self, row: JobRow) -> None:
+        """Keep a new row; the caller adds it to the pending jobs."""
         spec = row.spec
         self._rows[row.id] = row
         if row.first is None and spec.dedup_key is not None:
             self._keys.setdefault((spec.type, spec.dedup_key), {})[row] = None
-        if (root := root_id(row)) != row.id:
-            self._families.setdefault(root, {})[row] = None
         for blocker in row.blockers:
             first = self._rows[blocker]
             if first.waiters is None:
@@ -207,49 +176,115 @@ class Table(Forkable):
             self._journal.images[row] = None
             row.owner = self._tx
 
-    def _drop(self, row: Row) -> None:
-        """Delete a row that has been grasped."""
-        row.dead = True
-        if self._journal is None:
-            self._forget(row)
-
-    def _forget(self, row: Row) -> None:
+    def _erase(self, row: JobRow) -> None:
         """Leave nothing of a row: it was deleted, or its insertion is undone."""
         spec = row.spec
-        row.dead = True
+        row.deleted = True
         row.entry = None
         self._rows.pop(row.id, None)
         self._running.pop(row.id, None)
         if row.first is None and spec.dedup_key is not None:
-            _discard(self._keys, (spec.type, spec.dedup_key), row)
-        if (root := root_id(row)) != row.id:
-            _discard(self._families, root, row)
+            key = spec.type, spec.dedup_key
+            rows = self._keys.get(key)
+            if rows is not None:
+                rows.pop(row, None)
+                if not rows:
+                    del self._keys[key]
         for blocker in row.blockers:
             first = self._rows.get(blocker)
             if first is not None and first.waiters is not None:
                 first.waiters.pop(row, None)
 
+    def _insert_job(self, job: NewJob, now: datetime, twins: dict[str, str]) -> None:
+        """Insert a job that may have blockers or continue a sequence; journaled. Blockers that were
+        deduplicated are replaced by their twins."""
+        if job.id in self._rows:
+            raise DuplicateJob(job.id)
+        first = previous = None
+        if continues(job) and job.sequence_id is not None:
+            previous = self._lock_last(job.sequence_id)
+            first = self._lock(job.sequence_id)
+            if first is None or previous is None:
+                raise JobNotFound(job.sequence_id)
+        row = JobRow(job.id, job, now, JobState.PENDING, job.input, due(job.schedule, now))
+        row.first = first
+        row.blockers = tuple(twins.get(blocker, blocker) for blocker in job.blockers)
+        row.unmet = self._await_blockers(row)
+        if row.unmet:
+            row.state = JobState.BLOCKED
+        self._add(row)
+        if first is not None and previous is not None:
+            row.awaited = previous.awaited
+            previous.successor = first.last = row
+        if row.state is JobState.PENDING:
+            self._pending.push(row, now)
+
+    def _await_blockers(self, row: JobRow) -> int:
+        """Mark the incomplete sequences among a job's blockers as awaited; their number."""
+        sequence_id = row.id if row.first is None else row.first.id
+        unmet = 0
+        for blocker in dict.fromkeys(row.blockers):
+            if self._waits_for(blocker, sequence_id):
+                raise InvalidOption(
+                    f"job {row.id} would wait for itself: its blocker {blocker} is its own "
+                    f"sequence or waits for it; leave that blocker out"
+                )
+            # Owning the blocker's last job keeps others from completing it before we commit.
+            last = self._lock_last(blocker)
+            if last is None:
+                raise JobNotFound(blocker)
+            if last.state is not JobState.COMPLETED:
+                last.awaited = True
+                unmet += 1
+        return unmet
+
+    def _waits_for(self, sequence_id: str, goal: str) -> bool:
+        """Whether a sequence is `goal` or waits for it, directly or through others."""
+        seen: set[str] = set()
+        ahead = [sequence_id]
+        while ahead:
+            waiting = ahead.pop()
+            if waiting == goal:
+                return True
+            if waiting in seen:
+                continue
+            seen.add(waiting)
+            last = self._read_last(waiting)
+            if last is not None and last.unmet and last.state is not JobState.COMPLETED:
+                ahead += last.blockers
+        return False
+
+    def _extend_one(
+        self, lease: Held, until: datetime, now: datetime, *, late: bool = False
+    ) -> Verdict:
+        row = self._rows.get(lease.job_id)
+        seen = None if row is None else self._seen(row)
+        if row is None or seen is None:
+            return Verdict.NOT_FOUND
+        verdict = judge_lease(lease.token, seen.state, seen.token, seen.until, now)
+        if late and verdict is Verdict.EXPIRED and seen.token == lease.token:
+            verdict = Verdict.APPLIED
+        if verdict is not Verdict.APPLIED:
+            return verdict
+        # A transaction that owns the row must not keep its holder from extending this lease and
+        # the others of the same call; the transaction goes on with the longer lease, too.
+        for place in (seen, row) if seen is not row else (self._lock(row.id) or row,):
+            if place.token == lease.token:
+                place.until = until
+        return verdict
+
 
 def moment(now: datetime | None) -> datetime:
-    """The time that an operation goes by: the one given, or our own clock's."""
+    """The time of an operation: the given time, or the time of this process."""
     if now is None:
         return datetime.now(UTC)
     return now if now.tzinfo is UTC else now.astimezone(UTC)
 
 
-def _discard(index: dict[Any, dict[Row, None]], key: object, row: Row) -> None:
-    members = index.get(key)
-    if members is not None:
-        members.pop(row, None)
-        if not members:
-            del index[key]
+def continues(job: NewJob) -> bool:
+    """Whether a job continues an existing sequence."""
+    return job.sequence_id is not None and job.sequence_id != job.id
 
 
-def _result(operation: Operation[T]) -> T:
-    try:
-        wanted = next(operation)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    operation.close()
-    raise TypeError(f"the memory store cannot execute {wanted!r}; run operations of its own")
+def _discard(records: dict[str, T], key: str) -> None:
+    records.pop(key, None)

@@ -1,4 +1,4 @@
-"""Transactions of the memory store: what was changed, how it was before, and who has to wait."""
+"""Transactions of the memory store, with the journal of their changes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from types import TracebackType
 from typing import Any, Self
 
 from headway.errors import StoreError
-from headway.stores.memory.row import Row
+from headway.stores.memory.row import JobRow
 
 
 class Journal:
-    """How things were before they were changed."""
+    """The rows and records that were changed, as they were before."""
 
     __slots__ = ("images", "undo")
 
     def __init__(self) -> None:
-        self.images: dict[Row, Row | None] = {}
+        self.images: dict[JobRow, JobRow | None] = {}
         """The content of rows before their first change; None for rows that are new."""
         self.undo: list[Callable[[], None]] = []
-        """For what is not a row."""
+        """Undoes changes of records that are not rows."""
 
-    def note(self, row: Row) -> None:
+    def save(self, row: JobRow) -> None:
         if row not in self.images:
             self.images[row] = copy.copy(row)
 
@@ -35,7 +35,7 @@ class Journal:
 
 
 class Locked(Exception):
-    """An operation met a row that an open transaction has changed; it has to wait and try again."""
+    """An open transaction has changed the row: wait for its end and try again."""
 
     def __init__(self, owner: MemoryTransaction) -> None:
         self.owner = owner
@@ -46,10 +46,10 @@ class MemoryTransaction(
 ):
     """A transaction of the memory store: commits when left, rolls back when left by an exception.
 
-    Others see nothing of it before it commits. A row that it has changed is its own until it ends:
-    who wants to change that row waits, claims pass over it, and only its lease can be extended.
-    `data` holds whatever the user wants to keep together with jobs; it becomes part of the store's
-    `data` by the commit.
+    Others see its changes when it commits. A row that it has changed is its own until it ends:
+    others that change the row wait, claims pass over it, and only its lease can be extended.
+    `data` holds values that the user wants to commit together with jobs; the commit adds them to
+    the store's `data`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MemoryTransaction(
         self.__exit__(kind, error, traceback)
 
     def wait_for(self, other: MemoryTransaction) -> None:
-        """Note what this one waits for. Raises StoreError if both would wait forever."""
+        """Set the transaction that this one waits for. Raises StoreError for a deadlock."""
         ahead: MemoryTransaction | None = other
         while ahead is not None:
             if ahead is self:
@@ -102,7 +102,7 @@ class MemoryTransaction(
         self.waits_for = other
 
 
-_GONE: Any = object()
+_DELETED: Any = object()
 
 
 class TransactionData(MutableMapping[str, Any]):
@@ -116,7 +116,7 @@ class TransactionData(MutableMapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = self._changes[key] if key in self._changes else self._base[key]
-        if value is _GONE:
+        if value is _DELETED:
             raise KeyError(key)
         return value
 
@@ -126,11 +126,11 @@ class TransactionData(MutableMapping[str, Any]):
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
-        self._changes[key] = _GONE
+        self._changes[key] = _DELETED
 
     def __iter__(self) -> Iterator[str]:
         keys = dict.fromkeys([*self._base, *self._changes])
-        return (key for key in keys if self._changes.get(key) is not _GONE)
+        return (key for key in keys if self._changes.get(key) is not _DELETED)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -138,7 +138,7 @@ class TransactionData(MutableMapping[str, Any]):
     def apply(self) -> None:
         """Make the changes part of the store's data."""
         for key, value in self._changes.items():
-            if value is _GONE:
+            if value is _DELETED:
                 self._base.pop(key, None)
             else:
                 self._base[key] = value

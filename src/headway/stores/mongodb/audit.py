@@ -1,61 +1,53 @@
-"""What is said about jobs: by their holders, how far they are; of operators, what they did."""
+"""Audit records of operators' actions, and progress reports of running jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.queries import ProgressReport, QueueRecord
+from headway.domain.orders import ProgressReport
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
+from headway.stores.mongodb.commands import MongoPart
+from headway.stores.mongodb.documents import literal, micros, moment, present
 from headway.stores.mongodb.find import check_page
-from headway.stores.mongodb.manage import Managing
 from headway.stores.mongodb.settle import holding
 
 
-class Notebook(Managing):
-    def report(
+class MongoAudit(MongoPart):
+    def save_progress(
         self, reports: Sequence[ProgressReport], *, now: datetime | None = None
     ) -> Operation[None]:
         changes: list[Document] = []
-        for said in reports:
-            which = holding(said.job_id, said.token, now)
+        for report in reports:
+            which = holding(report.job_id, report.token, now)
             newer = {"$lte": [{"$ifNull": ["$progress.at", literal(0)]}, present(now)]}
             which["$expr"] = {"$and": [which["$expr"], newer]}
             progress = {
-                "fraction": literal(said.fraction),
-                "note": literal(said.note),
+                "fraction": literal(report.fraction),
+                "note": literal(report.note),
                 "at": present(now),
             }
             changes.append({"q": which, "u": [{"$set": {"progress": progress}}]})
         if changes:
-            # One whose holder is completing it in a transaction is past such a notification.
-            yield self._update(changes, alone=True, at_once=True)
+            # Progress of a job that is being completed in a transaction does not matter.
+            yield self._commands.update(changes, alone=True, no_wait=True)
 
     @reading
     def progress(self, job_ids: Sequence[str]) -> Operation[list[Progress | None]]:
-        documents = yield self._find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
+        documents = yield self._commands.find({"_id": {"$in": list(job_ids)}}, {"progress": 1})
         found = {
             document["_id"]: Progress(
-                fraction=said["fraction"], note=said["note"], at=moment(said["at"])
+                fraction=progress["fraction"], note=progress["note"], at=moment(progress["at"])
             )
             for document in documents
-            if (said := document.get("progress")) is not None
+            if (progress := document.get("progress")) is not None
         }
         return [found.get(job_id) for job_id in job_ids]
 
-    @reading
-    def managed_queues(self) -> Operation[list[QueueRecord]]:
-        documents = yield self._find({}, sort={"_id": 1}, collection=self._names.queue)
-        return [
-            QueueRecord(document["_id"], maybe_moment(document.get("paused_at")))
-            for document in documents
-        ]
-
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
-        said = {
+    def add_audit(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
+        fields = {
             "at": present(now),
             "actor": literal(record.actor),
             "action": literal(record.action),
@@ -64,11 +56,11 @@ class Notebook(Managing):
             "before": literal(record.before),
             "after": literal(record.after),
         }
-        yield self._upsert(self._names.audit, record.id, {"$set": said})
+        yield self._commands.upsert(self._names.audit, record.id, {"$set": fields})
 
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
-        # Along the ids, which sort by time: a bounded look however long the audit is.
-        oldest = yield self._find(
+    def prune_audit(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
+        # By id, which sorts by time: the number of records read is bounded.
+        oldest = yield self._commands.find(
             {}, {"_id": 1}, sort={"_id": 1}, limit=1_000, collection=self._names.audit
         )
         which: Document = {
@@ -81,10 +73,10 @@ class Notebook(Managing):
         return int(reply["n"])
 
     @reading
-    def notes(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
+    def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         check_page(cursor, limit, "notes")
         below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
-        documents = yield self._find(
+        documents = yield self._commands.find(
             below, sort={"_id": -1}, limit=limit + 1, collection=self._names.audit
         )
         records = [

@@ -1,14 +1,13 @@
-"""Handing out jobs. Whoever changes a pending job to a running one has it; that is one document,
-and MongoDB changes a document for one writer at a time.
+"""Claims: due jobs are handed out with a lease, in three commands.
 
-1. Look for ids, in the order of claims, by index.
-2. Take those that are still pending.
-3. Read what was taken: what bears the token of this claim.
+1. Find ids of due jobs by index, in the order of claims.
+2. Change the jobs that are still pending to running. MongoDB changes a document for one writer at a
+   time, so only one claim gets a job.
+3. Read the jobs that bear the token of this claim.
 
-However many jobs, that makes three round trips. If others were quicker for all of them, it looks
-again, further, and takes some at random, so that many claimers do not all run after the same jobs.
-A job that somebody's open transaction has changed would keep the claim waiting; it is given a
-quarter of a second, and then left out for a while.
+If other claims took all of these jobs, the claim looks further and takes jobs at random, so that
+many claimers do not compete for the same jobs. A job that an open transaction has changed would
+make the claim wait; after a quarter of a second the job is left out for a while.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ from operator import itemgetter
 
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import check_lease_for
-from headway.domain.queries import ClaimOrder
-from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.domain.orders import ClaimOrder
+from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
-from headway.stores.mongodb.documents import ORDER, literal, micros, present, to_claimed
-from headway.stores.mongodb.statistics import Surveying
+from headway.stores.mongodb.commands import MongoPart
+from headway.stores.mongodb.documents import (
+    CLAIMED_FIELDS,
+    ORDER,
+    CollectionNames,
+    literal,
+    micros,
+    present,
+    to_claimed,
+)
 
 TRIES = 6
 FURTHEST = 5_000
-"""Jobs of a queue that a claim looks at, at most, unless it wants more."""
+"""Jobs of a queue that a claim looks at, unless it wants more."""
 LEFT_OUT_FOR = 2.0
-"""Seconds for which a job is left out that could not be had."""
-
-FIELDS: Document = dict.fromkeys(
-    (
-        "type", "queue", "priority", "input", "run_at", "created_at", "attempts", "losses",
-        "max_attempts", "max_losses", "timeout", "token", "version", "until", "sequence_id",
-        "sequence_type", "root_id", "origin_id", "position", "blockers", "trace",
-    ),
-    1,
-)  # fmt: skip
+"""Seconds for which a job that could not be claimed is left out."""
 
 
-class Claiming(Surveying):
-    def __init__(self) -> None:
+class MongoClaim(MongoPart):
+    def __init__(self, names: CollectionNames) -> None:
+        super().__init__(names)
         self._left_out: dict[str, float] = {}
-        """Ids of jobs that could not be had, and until when they are not tried again."""
+        """Ids of jobs that could not be claimed, with the time until which they are left out."""
 
     def claim(
         self, order: ClaimOrder, *, now: datetime | None = None
     ) -> Operation[list[ClaimedJob]]:
         check_lease_for(order.lease_for)
         claimed: list[ClaimedJob] = []
-        this: Try = yield WhichTry()
+        this: Try = yield TryRequest()
         if order.again or this.again:
             claimed = yield from self._taken_before(order, now)
         wanting = not claimed and order.limit > 0 and order.types
@@ -71,7 +70,7 @@ class Claiming(Surveying):
     def _candidates(
         self, order: ClaimOrder, now: datetime | None, further: int
     ) -> Operation[list[str]]:
-        """Ids of jobs to take, no more than the shares of their queues; all queues at once."""
+        """Ids of jobs to take, within the limits of their queues; one command for all queues."""
         names = [queue.name for queue in order.queues]
         looks: dict[str, Sequence[Document]] = {
             f"queue{place}": [
@@ -83,7 +82,7 @@ class Claiming(Surveying):
             for place, queue in enumerate(order.queues)
             if queue.limit > 0
         }
-        survey = self._survey(now, looks)
+        survey = self._commands.lookups(now, looks)
         survey.body["pipeline"].append(
             {
                 "$lookup": {
@@ -120,7 +119,7 @@ class Claiming(Surveying):
         return due
 
     def _taken_before(self, order: ClaimOrder, now: datetime | None) -> Operation[list[ClaimedJob]]:
-        """What an earlier try of this claim took, whose answer was lost: the leases begin anew."""
+        """Jobs that an earlier try of this claim took before its answer was lost; new leases."""
         taken: Document = {"state": "running", "token": order.token}
         reply: Document = yield Command(
             {
@@ -140,9 +139,9 @@ class Claiming(Surveying):
         )
         if not reply["n"]:
             return []
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {**taken, "$expr": {"$gt": ["$until", present(now)]}},
-            FIELDS,
+            CLAIMED_FIELDS,
             hint="running",
             latest=True,
         )
@@ -178,16 +177,18 @@ class Claiming(Surveying):
                 ],
             },
             alone=True,
-            at_once=True,
+            no_wait=True,
         )
         blocked = "blocked" in reply
         if not reply["n"] and not blocked:
             return []
-        documents = yield self._find(
-            {"_id": {"$in": ids}, "token": order.token}, FIELDS, after=reply.get("operationTime")
+        documents = yield self._commands.find(
+            {"_id": {"$in": ids}, "token": order.token},
+            CLAIMED_FIELDS,
+            after=reply.get("operationTime"),
         )
         if blocked:
-            # They are taken in the order of their ids: the first that is missing was in the way.
+            # Jobs are taken in the order of their ids: the first missing one stopped the command.
             missing = set(ids) - set(map(itemgetter("_id"), documents))
             if missing:
                 self._left_out[min(missing)] = time.monotonic() + LEFT_OUT_FOR

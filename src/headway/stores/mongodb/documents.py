@@ -1,4 +1,7 @@
-"""Jobs as documents. What has no value has no field; times are microseconds since 1970."""
+"""Jobs as documents. A field without a value is left out; times are microseconds since 1970.
+
+All fields of a job are listed here, and nowhere else in the MongoDB store.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +11,39 @@ from typing import Any
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
-from headway.domain.queries import WorkerRecord
 from headway.drivers.mongodb import Document
+from headway.ports.transfer import MovedJob
 
 NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
-"""The server's clock, as an expression; it knows milliseconds."""
+"""The server's time, as an expression; it has milliseconds."""
 ORDER: Document = {"priority": -1, "run_at": 1, "_id": 1}
-"""In which a queue's jobs are claimed."""
+"""The order of claims."""
 OPEN = [str(state) for state in JobState if not state.terminal]
 NOT_COMPLETED = [str(state) for state in JobState if state is not JobState.COMPLETED]
 MOST = 10_000
-"""Documents that are stored by one command."""
+"""Documents in one command."""
 LARGEST = 4_000_000
-"""Characters of payload that go into one command; the server takes 48 megabytes."""
+"""Characters of payload in one command; the server takes 48 megabytes."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Collections:
-    """Their names: `headway.job` and so on, in whatever database."""
+class CollectionNames:
+    """Names of the collections: `headway.job` and so on."""
 
     def __init__(self, schema: str) -> None:
         self.job = f"{schema}.job"
-        """One document per job: its blockers, its lease and its failed attempts are part of it."""
+        """One document per job, with its blockers, its lease and its history."""
         self.dedup = f"{schema}.dedup"
-        """Written by whoever is about to start a job under a key, so that only one does."""
+        """One document per deduplication key; an insert writes it to exclude others."""
         self.worker = f"{schema}.worker"
         self.queue = f"{schema}.queue"
         self.audit = f"{schema}.audit"
-        self.luggage = f"{schema}.luggage"
-        """Jobs that are on their way here from another store."""
-        self.departure = f"{schema}.departure"
-        """What became of batches that were to leave from here."""
+        self.staged_job = f"{schema}.staged_job"
+        """Jobs that are moving here from another store."""
+        self.batch_outcome = f"{schema}.batch_outcome"
+        """Outcomes of batches that were to move from here."""
         self.migration = f"{schema}.migration"
 
 
@@ -49,7 +52,7 @@ def stamp(moment: datetime) -> int:
 
 
 def present(now: datetime | None) -> Document:
-    """The present as an expression; None asks for the server's clock."""
+    """The time as an expression; None is the server's time."""
     return NOW if now is None else literal(stamp(now))
 
 
@@ -66,32 +69,69 @@ def micros(seconds: float) -> int:
 
 
 def literal(value: Any) -> Document:
-    """A value inside an expression, where text with a dollar would mean something else."""
+    """A value inside an expression, where text with a dollar has another meaning."""
     return {"$literal": value}
 
 
 def of_sequence(ids: Iterable[str]) -> list[Document]:
-    """The first and the last jobs of these sequences, as alternatives of a filter."""
+    """Filters for the first and the last jobs of these sequences."""
     wanted = list(ids)
     return [{"_id": {"$in": wanted}, "sequence_id": {"$exists": False}}, {"tail": {"$in": wanted}}]
 
 
 def of_members(field: str, id: str) -> Document:
-    """All jobs of a sequence, or of a root: the first has no such field."""
+    """A filter for all jobs of a sequence or a root; its first job has no such field."""
     return {"$or": [{"_id": id, field: {"$exists": False}}, {field: id}]}
 
 
 def new_document(
     job: NewJob, now: datetime, run_at: datetime, *, waiting: int, awaited: bool
 ) -> Document:
+    document = _document(job, JobState.BLOCKED if waiting else JobState.PENDING, run_at, now)
+    if "sequence_id" in document:
+        document["tail"] = document["sequence_id"]
+    if job.blockers:
+        document["waiting"] = waiting
+    if awaited:
+        document["awaited"] = True
+    return document
+
+
+def moved_document(moved: MovedJob, *, is_last: bool) -> Document:
+    """A job that comes from another store; `is_last` in its sequence."""
+    job = moved.job
+    document = _document(job, job.state, job.run_at, job.created_at)
+    document["attempts"] = job.attempts
+    document["losses"] = job.losses
+    document["version"] = job.lease_version
+    optional: Document = {
+        "output": job.output,
+        "started_at": None if job.started_at is None else stamp(job.started_at),
+        "finished_at": None if job.finished_at is None else stamp(job.finished_at),
+        "last_error": job.last_error,
+        "fingerprint": job.fingerprint,
+        "worker": job.worker,
+        "awaited": job.awaited or None,
+        "waiting": moved.waiting if job.blockers else None,
+        "history": [_from_attempt(attempt) for attempt in moved.attempts] or None,
+        "continued": None if is_last else True,
+        "tail": job.sequence_id if is_last and job.position else None,
+    }
+    return document | {field: value for field, value in optional.items() if value is not None}
+
+
+def _document(
+    job: NewJob | JobRecord, state: JobState, run_at: datetime, created_at: datetime
+) -> Document:
+    """The fields that every job has, and those that the request gave it."""
     document: Document = {
         "_id": job.id,
         "type": job.type,
         "queue": job.queue,
         "priority": job.priority,
-        "state": str(JobState.BLOCKED if waiting else JobState.PENDING),
+        "state": str(state),
         "run_at": stamp(run_at),
-        "created_at": stamp(now),
+        "created_at": stamp(created_at),
         "attempts": 0,
         "losses": 0,
         "max_losses": job.max_losses,
@@ -104,7 +144,7 @@ def new_document(
     if job.timeout is not None:
         document["timeout"] = job.timeout
     if job.sequence_id is not None and job.sequence_id != job.id:
-        document["sequence_id"] = document["tail"] = job.sequence_id
+        document["sequence_id"] = job.sequence_id
     if job.sequence_type is not None and job.sequence_type != job.type:
         document["sequence_type"] = job.sequence_type
     if job.root_id is not None and job.root_id != job.id:
@@ -113,9 +153,6 @@ def new_document(
         document["origin_id"] = job.origin_id
     if job.blockers:
         document["blockers"] = list(job.blockers)
-        document["waiting"] = waiting
-    if awaited:
-        document["awaited"] = True
     if job.dedup_key is not None:
         document["dedup_key"] = job.dedup_key
     if job.trace is not None:
@@ -167,6 +204,14 @@ def to_record(document: Document) -> JobRecord:
     )
 
 
+CLAIMED_FIELDS: Document = dict.fromkeys(
+    [name for name in ClaimedJob.__struct_fields__ if name not in ("id", "lease", "has_blockers")]
+    + ["token", "version", "until", "blockers"],
+    1,
+)
+"""The fields that `to_claimed` reads."""
+
+
 def to_claimed(document: Document) -> ClaimedJob:
     get = document.get
     return ClaimedJob(
@@ -193,6 +238,20 @@ def to_claimed(document: Document) -> ClaimedJob:
     )
 
 
+def _from_attempt(attempt: AttemptRecord) -> Document:
+    entry: Document = {
+        "version": attempt.version,
+        "outcome": attempt.outcome,
+        "finished_at": stamp(attempt.finished_at),
+        "error": attempt.error,
+    }
+    if attempt.worker is not None:
+        entry["worker"] = attempt.worker
+    if attempt.started_at is not None:
+        entry["started_at"] = stamp(attempt.started_at)
+    return entry
+
+
 def to_attempt(job_id: str, entry: Document) -> AttemptRecord:
     return AttemptRecord(
         job_id=job_id,
@@ -205,22 +264,8 @@ def to_attempt(job_id: str, entry: Document) -> AttemptRecord:
     )
 
 
-def to_worker(document: Document) -> WorkerRecord:
-    return WorkerRecord(
-        id=document["_id"],
-        host=document["host"],
-        pid=document["pid"],
-        queues=tuple(document["queues"]),
-        types=tuple(document["types"]),
-        concurrency=document["concurrency"],
-        running=document["running"],
-        started_at=moment(document["started_at"]),
-        seen_at=moment(document["seen_at"]),
-    )
-
-
 def in_parts(documents: Iterable[Document], field: str = "input") -> Iterator[list[Document]]:
-    """Documents to store, in parts that one command can carry; `field` holds most of each."""
+    """Documents in parts that fit into one command; `field` is the largest of each."""
     part: list[Document] = []
     size = 0
     for document in documents:

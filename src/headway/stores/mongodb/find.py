@@ -1,7 +1,7 @@
-"""`find` and `count`: which index leads to what a filter asks for, and where looking ends.
+"""Search for jobs by a filter: the index that serves it, and the bounds of the search.
 
-Every way is bounded. Those that give jobs by id, newest first, look at so many and say where they
-stopped; a small set that no index has by id is looked at as a whole, or not at all.
+Every search is bounded. An index that is sorted by id gives a part of the jobs, newest first, and
+the id to go on from. A small set from another index is read whole; a large one is not used.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from msgspec import structs
 
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.names import check_id
 from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page
-from headway.domain.views import Counted
+from headway.domain.validation import check_id
+from headway.domain.views import Count
 from headway.drivers.mongodb import Document
 from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
+from headway.stores.mongodb.commands import JobCommands, MongoPart
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
-from headway.stores.mongodb.read import Reading
 
 SCAN = 10_000
-"""Jobs looked at for one page."""
+"""Jobs that are read for one page."""
 FEW = 5_000
-"""Jobs in a set that is looked at as a whole."""
+"""Jobs in a small set."""
 SCAN_TO_COUNT = 20_000
 JUDGED = 500
-"""Jobs whose text is judged here for one page, once the database has sorted out most others."""
+"""Jobs whose text is compared here for one page, after the database has filtered them."""
 
 STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
 """States with an index by id."""
@@ -39,16 +39,18 @@ STOPPED = frozenset({JobState.BLOCKED, JobState.FAILED, JobState.CANCELLED})
 _EVERYTHING = JobFilter()
 
 
-class Way(msgspec.Struct, frozen=True):
-    """An index to look into: what it is asked for, and whether that is nothing but what matches.
-    `few` are questions for the ids of a set that has to be small, with the index for each."""
+class MongoIndexChoice(msgspec.Struct, frozen=True):
+    """The index that serves a filter."""
 
     base: Document = {}
+    """A condition on an index that is sorted by id."""
     precise: bool = False
-    few: tuple[tuple[Document, str | None], ...] = ()
+    """Whether all jobs that meet the condition match the filter."""
+    small_sets: tuple[tuple[Document, str | None], ...] = ()
+    """Instead of `base`: conditions that few jobs meet, each with its index."""
 
 
-class Finding(Reading):
+class MongoFind(MongoPart):
     @reading
     def find(
         self,
@@ -61,7 +63,7 @@ class Finding(Reading):
         check_page(cursor, limit, "jobs")
         judged = has_text(which)
         most = max(limit + 1, JUDGED) if judged else limit + 1
-        documents, last = yield from self._look(which, cursor, SCAN, most, now)
+        documents, last = yield from search(self._commands, which, cursor, SCAN, most, now)
         jobs = [to_record(document) for document in documents]
         if not judged:
             return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else last)
@@ -76,89 +78,97 @@ class Finding(Reading):
     @reading
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         if has_text(which):
             most = 2 * MAX_PAGE
             fields = {"input": 1, "last_error": 1}
-            documents, last = yield from self._look(which, None, SCAN, most, now, fields)
+            documents, last = yield from search(
+                self._commands, which, None, SCAN, most, now, fields
+            )
             found = sum(_fits(which, document) for document in documents)
             every = last is None and len(documents) < most
-            return Counted(min(found, at_most), every and found <= at_most)
-        documents, last = yield from self._look(
-            which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
+            return Count(min(found, at_most), every and found <= at_most)
+        documents, last = yield from search(
+            self._commands, which, None, SCAN_TO_COUNT, at_most + 1, now, {"_id": 1}
         )
         found = len(documents)
-        return Counted(min(found, at_most), last is None and found <= at_most)
-
-    def _look(
-        self,
-        which: JobFilter,
-        cursor: str | None,
-        scan: int,
-        most: int,
-        now: datetime | None,
-        fields: Document | None = None,
-    ) -> Operation[tuple[list[Document], str | None]]:
-        """What matches, newest first, and the job at which looking ended, if it did early."""
-        way = way_to(which, now)
-        base, precise = way.base, way.precise
-        if way.few:
-            ids = yield from self._few(way)
-            base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
-            scan = scan if ids is None else FEW
-        below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
-        reach: Document = {"$and": [base, below]}
-        looked = most if precise else scan
-        documents: list[Document] = yield self._aggregate(
-            {"$match": reach},
-            {"$sort": {"_id": -1}},
-            {"$limit": looked},
-            {"$match": matching(which, now)},
-            {"$limit": most},
-            {"$project": {"history": 0} if fields is None else fields},
-        )
-        if precise or len(documents) == most:
-            return documents, None
-        rest: list[Document] = yield self._find(
-            reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=looked - 1
-        )
-        return documents, rest[0]["_id"] if rest else None
-
-    def _few(self, way: Way) -> Operation[set[str] | None]:
-        """The ids of a small set; None if it is not small."""
-        ids: set[str] = set()
-        for question, index in way.few:
-            documents = yield self._find(question, {"_id": 1}, limit=FEW + 1, hint=index)
-            ids.update(document["_id"] for document in documents)
-            if len(ids) > FEW:
-                return None
-        return ids
+        return Count(min(found, at_most), last is None and found <= at_most)
 
 
-def way_to(which: JobFilter, now: datetime | None) -> Way:
-    """The narrowest index that leads to everything that can match."""
+def search(
+    commands: JobCommands,
+    which: JobFilter,
+    cursor: str | None,
+    scan: int,
+    most: int,
+    now: datetime | None,
+    fields: Document | None = None,
+) -> Operation[tuple[list[Document], str | None]]:
+    """Matching jobs, newest first, and the id at which the search stopped at its bound, if any."""
+    choice = choose_index(which, now)
+    base, precise = choice.base, choice.precise
+    if choice.small_sets:
+        ids = yield from _small_set(commands, choice)
+        base = {} if ids is None else {"_id": {"$in": sorted(ids)}}
+        scan = scan if ids is None else FEW
+    below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
+    reach: Document = {"$and": [base, below]}
+    looked = most if precise else scan
+    documents: list[Document] = yield commands.aggregate(
+        {"$match": reach},
+        {"$sort": {"_id": -1}},
+        {"$limit": looked},
+        {"$match": matching(which, now)},
+        {"$limit": most},
+        {"$project": {"history": 0} if fields is None else fields},
+    )
+    if precise or len(documents) == most:
+        return documents, None
+    rest: list[Document] = yield commands.find(
+        reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=looked - 1
+    )
+    return documents, rest[0]["_id"] if rest else None
+
+
+def _small_set(commands: JobCommands, choice: MongoIndexChoice) -> Operation[set[str] | None]:
+    """The ids of a small set; None if it is not small."""
+    ids: set[str] = set()
+    for question, index in choice.small_sets:
+        documents = yield commands.find(question, {"_id": 1}, limit=FEW + 1, hint=index)
+        ids.update(document["_id"] for document in documents)
+        if len(ids) > FEW:
+            return None
+    return ids
+
+
+def choose_index(which: JobFilter, now: datetime | None) -> MongoIndexChoice:
+    """The narrowest index that contains all jobs that can match."""
     states = frozenset(which.states)
     if which.ids:
-        return Way(few=(({"_id": {"$in": list(which.ids)}}, None),))
+        return MongoIndexChoice(small_sets=(({"_id": {"$in": list(which.ids)}}, None),))
     if which.sequence_id is not None:
-        return Way(few=((of_members("sequence_id", which.sequence_id), None),))
+        return MongoIndexChoice(small_sets=((of_members("sequence_id", which.sequence_id), None),))
     if which.root_id is not None:
         alone = structs.replace(which, root_id=None) == _EVERYTHING
-        return Way(of_members("root_id", which.root_id), precise=alone)
+        return MongoIndexChoice(of_members("root_id", which.root_id), precise=alone)
     if which.keys:
-        return Way(few=(({"dedup_key": {"$in": list(which.keys)}}, None),))
+        return MongoIndexChoice(small_sets=(({"dedup_key": {"$in": list(which.keys)}}, None),))
     if which.fingerprints:
         states = states or frozenset({JobState.FAILED})
     if states and states <= STOPPED:
         alone = structs.replace(which, states=()) == _EVERYTHING
-        return Way({"state": _any_of(map(str, sorted(states)))}, precise=alone)
+        return MongoIndexChoice({"state": _any_of(map(str, sorted(states)))}, precise=alone)
     if states and JobState.COMPLETED not in states:
-        return Way(few=tuple(({"state": str(state)}, _INDEX[state]) for state in sorted(states)))
+        return MongoIndexChoice(
+            small_sets=tuple(({"state": str(state)}, _INDEX[state]) for state in sorted(states))
+        )
     if which.finished.restricts or (states and states <= TERMINAL):
         ended = {"state": _any_of(map(str, sorted(states & TERMINAL or TERMINAL)))}
         finished = _ages("finished_at", which.finished, now)
-        return Way(few=(({"$and": [ended, {"finished_at": {"$gt": 0}}, *finished]}, "finished"),))
-    return Way(precise=which == _EVERYTHING)
+        return MongoIndexChoice(
+            small_sets=(({"$and": [ended, {"finished_at": {"$gt": 0}}, *finished]}, "finished"),)
+        )
+    return MongoIndexChoice(precise=which == _EVERYTHING)
 
 
 _INDEX = {
@@ -171,7 +181,7 @@ _INDEX = {
 
 
 def matching(which: JobFilter, now: datetime | None) -> Document:
-    """The filter as MongoDB reads it, but for what must be judged as text."""
+    """The filter as a MongoDB query, without the exact comparison of texts."""
     wanted: list[Document] = [{}]
     if which.states:
         wanted.append({"state": _any_of(map(str, which.states))})
@@ -180,9 +190,9 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
         is_due = {"$expr": {compared: ["$run_at", present(now)]}}
         wanted.append({"$or": [{"state": {"$ne": "pending"}}, is_due]})
     if which.types:
-        wanted.append(_beginning("type", *_patterns(which.types)))
+        wanted.append(_any_prefix("type", *_patterns(which.types)))
     if which.fingerprints:
-        wanted += [{"state": "failed"}, _beginning("fingerprint", (), which.fingerprints)]
+        wanted += [{"state": "failed"}, _any_prefix("fingerprint", (), which.fingerprints)]
     for field, values in (
         ("_id", which.ids),
         ("queue", which.queues),
@@ -211,7 +221,7 @@ def check_page(cursor: str | None, limit: int, what: str) -> None:
     except InvalidName:
         fits = False
     if not fits:
-        raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+        raise InvalidOption(f"{cursor!r} is not the cursor of a page")
 
 
 def _fits(which: JobFilter, document: Document) -> bool:
@@ -224,19 +234,19 @@ def _any_of(values: Iterable[str]) -> Any:
 
 
 def _patterns(types: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Whole names, and beginnings of names."""
+    """Whole names, and prefixes of names."""
     whole = [each for each in types if not each.endswith("*")]
     return whole, [each[:-1] for each in types if each.endswith("*")]
 
 
-def _beginning(field: str, whole: Sequence[str], beginnings: Sequence[str]) -> Document:
-    any_way: list[Document] = [{field: {"$in": list(whole)}}]
-    any_way += [{field: {"$regex": f"^{re.escape(each)}"}} for each in beginnings]
-    return {"$or": any_way}
+def _any_prefix(field: str, whole: Sequence[str], prefixes: Sequence[str]) -> Document:
+    alternatives: list[Document] = [{field: {"$in": list(whole)}}]
+    alternatives += [{field: {"$regex": f"^{re.escape(each)}"}} for each in prefixes]
+    return {"$or": alternatives}
 
 
 def _ages(field: str, age: Age, now: datetime | None) -> list[Document]:
-    """What happened less than, or at least, so long ago; what never did does not fit."""
+    """Conditions on the age of a time field; jobs without a value do not match."""
     wanted: list[Document] = [{field: {"$gt": 0}}] if age.restricts else []
     for compared, seconds in (("$gt", age.under), ("$lte", age.over)):
         if seconds is not None:

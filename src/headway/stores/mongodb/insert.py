@@ -1,4 +1,4 @@
-"""Storing new jobs: deduplicated, blocked, or pending."""
+"""Insertion of new jobs: deduplicated, blocked, or pending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
-from headway.stores.mongodb.claim import Claiming
+from headway.stores.mongodb.commands import JobCommands, MongoPart, by_sequence
 from headway.stores.mongodb.documents import (
     OPEN,
     in_parts,
@@ -24,15 +24,12 @@ from headway.stores.mongodb.documents import (
     of_sequence,
     stamp,
 )
-from headway.stores.mongodb.read import by_sequence
 
 _Key = tuple[str, str]
 """A job type and a deduplication key."""
 
 
-class Inserting(Claiming):
-    """The verb `insert`, and what a completion needs of it."""
-
+class MongoInsert(MongoPart):
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
@@ -43,13 +40,13 @@ class Inserting(Claiming):
             twins = yield from self._twins(jobs, now)
         ids = {job_id: twin.id for job_id, twin in twins.items()}
         wanted = [_waiting_for(job, ids) for job in jobs if job.id not in twins]
-        stored = yield from self._store(wanted, (), now)
+        stored = yield from insert_jobs(self._commands, wanted, (), now)
         answers: list[Inserted] = []
         for job in jobs:
             twin = twins.get(job.id)
             if twin is None:
                 answers.append(stored[job.id])
-            else:  # of an earlier job of the batch, or of one that was there
+            else:  # an earlier job of the batch, or one that was stored before
                 found = stored.get(twin.id, twin)
                 answers.append(Inserted(twin.id, found.run_at, found.blocked, deduplicated=True))
         return answers
@@ -57,7 +54,7 @@ class Inserting(Claiming):
     def _twins(
         self, jobs: Sequence[NewJob], now: datetime | None
     ) -> Operation[dict[str, Inserted]]:
-        """Which jobs are not stored, and the sequences that stand in for them."""
+        """The jobs that are not inserted, with the sequences that they duplicate."""
         keys = sorted({(job.type, job.dedup_key) for job in jobs if job.dedup_key is not None})
         yield from self._lock_keys(keys)
         known, present = yield from self._by_key(jobs, now)
@@ -70,18 +67,20 @@ class Inserting(Claiming):
             twin = fresh.get(key)
             if twin is None or twin.id == job.dedup_except:
                 twin = _newest(known.get(key, ()), job, present)
-            if twin is None or twin.id == job.id:  # its own: an earlier try whose answer was lost
+            if twin is None or twin.id == job.id:  # itself, by an earlier try whose answer was lost
                 fresh[key] = Inserted(job.id, present)
             else:
                 twins[job.id] = twin
-        for job in jobs:  # what exists only for one that is not stored is not stored either
+        for (
+            job
+        ) in jobs:  # a job that exists only for one that is not inserted is not inserted either
             if job.only_for is not None and job.only_for in twins:
                 twins.setdefault(job.id, twins[job.only_for])
         return twins
 
     def _lock_keys(self, keys: Iterable[_Key]) -> Operation[None]:
-        """Keep others from starting under these keys until the transaction ends: who writes the
-        same document must wait, and then sees what we have stored."""
+        """Keep others from inserting jobs with these keys until the transaction ends: they write
+        the same documents, so their transactions conflict with this one."""
         yield Command(
             {
                 "update": self._names.dedup,
@@ -99,8 +98,8 @@ class Inserting(Claiming):
     def _by_key(
         self, jobs: Sequence[NewJob], now: datetime | None
     ) -> Operation[tuple[dict[_Key, list[Document]], datetime]]:
-        """First jobs of sequences that may count under the keys of these jobs, newest first, with
-        the states of their last jobs; and the time."""
+        """First jobs of sequences with the keys of these jobs, newest first, with the states of
+        their last jobs; and the time."""
         seen: dict[tuple[str, str, bool], Document] = {}
         for job in jobs:
             if job.dedup_key is not None:
@@ -111,12 +110,12 @@ class Inserting(Claiming):
         fields = dict.fromkeys(
             ("type", "dedup_key", "created_at", "run_at", "state", "continued"), 1
         )
-        (found,) = yield self._survey(
+        (found,) = yield self._commands.lookups(
             now, {"first": [{"$match": {"$or": list(seen.values())}}, {"$project": fields}]}
         )
         first: list[Document] = found["first"]
         continued = [document["_id"] for document in first if "continued" in document]
-        last = yield from self._last_jobs(continued, {"state": 1, "sequence_id": 1})
+        last = yield from self._commands.last_jobs(continued, {"state": 1, "sequence_id": 1})
         by_key: dict[_Key, list[Document]] = defaultdict(list)
         for document in sorted(first, key=_by_age, reverse=True):
             if document["_id"] in last:
@@ -124,114 +123,115 @@ class Inserting(Claiming):
             by_key[document["type"], document["dedup_key"]].append(document)
         return by_key, moment(found["now"])
 
-    def _store(
-        self, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
-    ) -> Operation[dict[str, Inserted]]:
-        """Store jobs; those in `awaited` are born with somebody waiting for them."""
-        stored: dict[str, Inserted] = {}
-        if not jobs:
-            return stored
-        ids = [job.id for job in jobs]
-        outside = {blocker for job in jobs for blocker in job.blockers}.difference(ids)
-        looks: dict[str, Sequence[Document]] = {
-            "taken": [
-                {"$match": {"_id": {"$in": ids}}},
-                {"$project": {"type": 1, "run_at": 1, "state": 1}},
-            ]
-        }
-        if outside:
-            looks["last"] = [
-                {"$match": {"$or": of_sequence(outside)}},
-                {"$project": {"state": 1, "sequence_id": 1}},
-            ]
-        alone = len(jobs) == 1 and not outside
-        (found,) = yield self._survey(now, looks, alone=alone)
-        present = moment(found["now"])
-        taken: dict[str, Document] = {document["_id"]: document for document in found["taken"]}
-        last = by_sequence(found.get("last", ()))
-        yield from self._refuse_cycles(jobs)
-        new: dict[str, Document] = {}
-        met: set[str] = set()
-        for job in jobs:
-            there = taken.get(job.id)
-            if there is not None or job.id in new:
-                if job.id_given or (there is not None and there["type"] != job.type):
-                    raise DuplicateJob(job.id)
-                if there is not None:  # by an earlier try of ours, whose answer was lost
-                    blocked = there["state"] == JobState.BLOCKED
-                    stored[job.id] = Inserted(job.id, moment(there["run_at"]), blocked)
-                continue
-            waiting = 0
-            for blocker in job.blockers:
-                if blocker in new:
-                    new[blocker]["awaited"] = True
-                    waiting += 1
-                elif blocker in last:
-                    met.add(blocker)
-                    waiting += last[blocker]["state"] != JobState.COMPLETED
-                else:
-                    raise JobNotFound(blocker)
-            run_at = due(job.schedule, present)
-            new[job.id] = new_document(
-                job, present, run_at, waiting=waiting, awaited=job.id in awaited
-            )
-            stored[job.id] = Inserted(job.id, run_at, waiting > 0)
-        if met:
-            yield from self._await([last[blocker] for blocker in met])
-        for part in in_parts(new.values()):
-            yield Command({"insert": self._names.job, "documents": part}, alone=alone)
+
+def insert_jobs(
+    commands: JobCommands, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
+) -> Operation[dict[str, Inserted]]:
+    """Insert jobs; other jobs already wait for those in `awaited`."""
+    stored: dict[str, Inserted] = {}
+    if not jobs:
         return stored
-
-    def _await(self, blockers: Iterable[Document]) -> Operation[None]:
-        """Tell blockers that somebody waits for them.
-
-        Always a real change, also of one that has completed: whoever completes, continues or
-        prunes it at the same time meets it, and one of the two transactions is tried again.
-        """
-        incomplete: list[str] = []
-        complete: list[str] = []
-        for blocker in blockers:
-            is_complete = blocker["state"] == JobState.COMPLETED
-            (complete if is_complete else incomplete).append(blocker["_id"])
-        changes: list[tuple[list[str], Document]] = [
-            (incomplete, {"$set": {"awaited": True}, "$inc": {"locks": 1}}),
-            (complete, {"$inc": {"locks": 1}}),
+    ids = [job.id for job in jobs]
+    outside = {blocker for job in jobs for blocker in job.blockers}.difference(ids)
+    looks: dict[str, Sequence[Document]] = {
+        "taken": [
+            {"$match": {"_id": {"$in": ids}}},
+            {"$project": {"type": 1, "run_at": 1, "state": 1}},
         ]
-        yield Command(
-            {
-                "update": self._names.job,
-                "updates": [
-                    {"q": {"_id": {"$in": sorted(ids)}}, "u": change, "multi": True}
-                    for ids, change in changes
-                    if ids
-                ],
-            }
-        )
+    }
+    if outside:
+        looks["last"] = [
+            {"$match": {"$or": of_sequence(outside)}},
+            {"$project": {"state": 1, "sequence_id": 1}},
+        ]
+    alone = len(jobs) == 1 and not outside
+    (found,) = yield commands.lookups(now, looks, alone=alone)
+    present = moment(found["now"])
+    taken: dict[str, Document] = {document["_id"]: document for document in found["taken"]}
+    last = by_sequence(found.get("last", ()))
+    yield from _refuse_cycles(commands, jobs)
+    new: dict[str, Document] = {}
+    met: set[str] = set()
+    for job in jobs:
+        there = taken.get(job.id)
+        if there is not None or job.id in new:
+            if job.id_given or (there is not None and there["type"] != job.type):
+                raise DuplicateJob(job.id)
+            if there is not None:  # by an earlier try of ours, whose answer was lost
+                blocked = there["state"] == JobState.BLOCKED
+                stored[job.id] = Inserted(job.id, moment(there["run_at"]), blocked)
+            continue
+        waiting = 0
+        for blocker in job.blockers:
+            if blocker in new:
+                new[blocker]["awaited"] = True
+                waiting += 1
+            elif blocker in last:
+                met.add(blocker)
+                waiting += last[blocker]["state"] != JobState.COMPLETED
+            else:
+                raise JobNotFound(blocker)
+        run_at = due(job.schedule, present)
+        new[job.id] = new_document(job, present, run_at, waiting=waiting, awaited=job.id in awaited)
+        stored[job.id] = Inserted(job.id, run_at, waiting > 0)
+    if met:
+        yield from _await(commands, [last[blocker] for blocker in met])
+    for part in in_parts(new.values()):
+        yield Command({"insert": commands.names.job, "documents": part}, alone=alone)
+    return stored
 
-    def _refuse_cycles(self, jobs: Sequence[NewJob]) -> Operation[None]:
-        """Only a job that continues a sequence can come to wait for itself."""
-        for job in jobs:
-            goal = job.sequence_id
-            if goal is None or goal == job.id or not job.blockers:
-                continue
-            seen: set[str] = set()
-            ahead = set(job.blockers)
-            while ahead:
-                if goal in ahead:
-                    raise InvalidOption(
-                        f"job {job.id} ({job.type}) would wait for itself: one of its blockers "
-                        f"waits for its own sequence {goal}"
-                    )
-                seen |= ahead
-                last = yield from self._last_jobs(
-                    ahead, {"sequence_id": 1, "blockers": 1, "waiting": 1, "state": 1}
+
+def _await(commands: JobCommands, blockers: Iterable[Document]) -> Operation[None]:
+    """Mark blockers as awaited.
+
+    The update changes every blocker, also completed ones: a transaction that completes, continues
+    or prunes one at the same time conflicts with it, and one of the two is tried again.
+    """
+    incomplete: list[str] = []
+    complete: list[str] = []
+    for blocker in blockers:
+        is_complete = blocker["state"] == JobState.COMPLETED
+        (complete if is_complete else incomplete).append(blocker["_id"])
+    changes: list[tuple[list[str], Document]] = [
+        (incomplete, {"$set": {"awaited": True}, "$inc": {"locks": 1}}),
+        (complete, {"$inc": {"locks": 1}}),
+    ]
+    yield Command(
+        {
+            "update": commands.names.job,
+            "updates": [
+                {"q": {"_id": {"$in": sorted(ids)}}, "u": change, "multi": True}
+                for ids, change in changes
+                if ids
+            ],
+        }
+    )
+
+
+def _refuse_cycles(commands: JobCommands, jobs: Sequence[NewJob]) -> Operation[None]:
+    """Raise InvalidOption for a continuation whose blockers wait for its own sequence."""
+    for job in jobs:
+        goal = job.sequence_id
+        if goal is None or goal == job.id or not job.blockers:
+            continue
+        seen: set[str] = set()
+        ahead = set(job.blockers)
+        while ahead:
+            if goal in ahead:
+                raise InvalidOption(
+                    f"job {job.id} ({job.type}) would wait for itself: one of its blockers "
+                    f"waits for its own sequence {goal}"
                 )
-                ahead = {
-                    blocker
-                    for document in last.values()
-                    if document.get("waiting") and document["state"] != JobState.COMPLETED
-                    for blocker in document["blockers"]
-                } - seen
+            seen |= ahead
+            last = yield from commands.last_jobs(
+                ahead, {"sequence_id": 1, "blockers": 1, "waiting": 1, "state": 1}
+            )
+            ahead = {
+                blocker
+                for document in last.values()
+                if document.get("waiting") and document["state"] != JobState.COMPLETED
+                for blocker in document["blockers"]
+            } - seen
 
 
 def _newest(sequences: Iterable[Document], job: NewJob, now: datetime) -> Inserted | None:
@@ -253,7 +253,7 @@ def _by_age(document: Document) -> tuple[Any, ...]:
 
 
 def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
-    """The job, waiting for the sequences that exist where its blockers were deduplicated."""
+    """The job, with blockers that were deduplicated replaced by their twins."""
     if twins.keys().isdisjoint(job.blockers):
         return job
     return msgspec.structs.replace(

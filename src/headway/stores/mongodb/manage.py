@@ -1,4 +1,4 @@
-"""Levers: cancel, retry, trigger, pause, workers, prune, delete."""
+"""Actions of operators and of maintenance: cancel, retry, trigger, pause, prune, delete."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import PruneRule, WorkerRecord
-from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.domain.orders import PruneRule
+from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     NOT_COMPLETED,
     OPEN,
@@ -19,10 +20,9 @@ from headway.stores.mongodb.documents import (
     present,
     sequence_of,
 )
-from headway.stores.mongodb.settle import Settling
 
 
-class Managing(Settling):
+class MongoManage(MongoPart):
     def cancel(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
@@ -51,7 +51,7 @@ class Managing(Settling):
     def trigger(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
-        # One that is due already keeps its place.
+        # A job that is due already keeps its place.
         change = {"run_at": {"$min": ["$run_at", present(now)]}}
         return (yield from self._change(ids, ["pending"], change, [], None))
 
@@ -66,12 +66,12 @@ class Managing(Settling):
         """Change the jobs that are in one of these states."""
         if not ids:
             return []
-        this: Try = yield WhichTry()
+        this: Try = yield TryRequest()
         steps: list[Document] = [{"$set": change | {"mark": this.mark}}]
         if gone:
             steps.append({"$unset": gone})
         distinct = sorted(set(ids))
-        reply = yield self._update(
+        reply = yield self._commands.update(
             [
                 {
                     "q": {"_id": {"$in": distinct}, "state": {"$in": states}},
@@ -83,7 +83,7 @@ class Managing(Settling):
         )
         if reply["n"] == len(distinct):
             return [Verdict.APPLIED] * len(ids)
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {"_id": {"$in": distinct}}, {"state": 1, "mark": 1}, after=reply.get("operationTime")
         )
         found: dict[str, Document] = {document["_id"]: document for document in documents}
@@ -102,49 +102,13 @@ class Managing(Settling):
         change: Document = {"$unset": ["paused_at"]}
         if paused:
             change = {"$set": {"paused_at": {"$ifNull": ["$paused_at", present(now)]}}}
-        yield self._upsert(self._names.queue, queue, change)
-
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
-        change = {
-            "host": literal(worker.host),
-            "pid": worker.pid,
-            "queues": literal(list(worker.queues)),
-            "types": literal(list(worker.types)),
-            "concurrency": worker.concurrency,
-            "running": worker.running,
-            "started_at": {"$ifNull": ["$started_at", present(now)]},
-            "seen_at": present(now),
-        }
-        yield self._upsert(self._names.worker, worker.id, {"$set": change})
-
-    def _upsert(self, collection: str, id: str, change: Document) -> Command:
-        return Command(
-            {"update": collection, "updates": [{"q": {"_id": id}, "u": [change], "upsert": True}]},
-            alone=True,
-        )
-
-    def forget_workers(
-        self,
-        ids: Sequence[str] = (),
-        *,
-        unseen_for: float | None = None,
-        now: datetime | None = None,
-    ) -> Operation[int]:
-        gone: list[Document] = [{"_id": {"$in": list(ids)}}]
-        if unseen_for is not None:
-            since = {"$subtract": [present(now), micros(unseen_for)]}
-            gone.append({"$expr": {"$lt": ["$seen_at", since]}})
-        reply = yield Command(
-            {"delete": self._names.worker, "deletes": [{"q": {"$or": gone}, "limit": 0}]},
-            alone=True,
-        )
-        return int(reply["n"])
+        yield self._commands.upsert(self._names.queue, queue, change)
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         if limit <= 0:
             return 0
         before = {"$subtract": [present(now), micros(rule.older_than)]}
-        victims = yield self._aggregate(
+        victims = yield self._commands.aggregate(
             {
                 "$match": {
                     "state": str(rule.state),
@@ -191,28 +155,32 @@ class Managing(Settling):
         reply = yield self._delete([{"_id": {"$in": ids}}, {"sequence_id": {"$in": ids}}])
         return int(reply["n"])
 
-    def delete(self, ids: Sequence[str]) -> Operation[list[str]]:
+    def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
         if not ids:
             return []
-        documents = yield self._find({"_id": {"$in": list(ids)}}, {"_id": 1}, alone=False)
+        documents = yield self._commands.find({"_id": {"$in": list(ids)}}, {"_id": 1}, alone=False)
         gone: list[str] = [document["_id"] for document in documents]
         if gone:
             yield self._delete([{"_id": {"$in": gone}}])
         return gone
 
-    def remove(self, ids: Sequence[str]) -> Operation[list[str]]:
-        asked = yield self._find({"_id": {"$in": list(ids)}}, {"sequence_id": 1}, alone=False)
+    def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
+        asked = yield self._commands.find(
+            {"_id": {"$in": list(ids)}}, {"sequence_id": 1}, alone=False
+        )
         sequences = {sequence_of(document) for document in asked}
-        last = yield from self._last_jobs(sequences, {"sequence_id": 1, "state": 1}, alone=False)
+        last = yield from self._commands.last_jobs(
+            sequences, {"sequence_id": 1, "state": 1}, alone=False
+        )
         ended = [id for id, document in last.items() if document["state"] not in OPEN]
-        waiting = yield self._find(
+        waiting = yield self._commands.find(
             {"blockers": {"$in": ended}, "state": {"$in": NOT_COMPLETED}},
             {"blockers": 1},
             alone=False,
         )
         needed = {blocker for document in waiting for blocker in document["blockers"]}
         free = {"$in": [id for id in ended if id not in needed]}
-        documents = yield self._find(
+        documents = yield self._commands.find(
             {"$or": [{"_id": free}, {"sequence_id": free}]}, {"_id": 1}, alone=False
         )
         gone: list[str] = [document["_id"] for document in documents]

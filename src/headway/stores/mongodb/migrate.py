@@ -1,5 +1,5 @@
-"""Collections with indexes, made once. Each step may be repeated, by several at once. MongoDB makes
-the other collections when something is stored in them."""
+"""Creation of collections and indexes. Several processes may run the same step at once. MongoDB
+creates the other collections with their first document."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from pymongo import IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 
 from headway.drivers.mongodb import Document
-from headway.stores.mongodb.documents import NOW, Collections, moment
+from headway.stores.mongodb.documents import NOW, CollectionNames, moment
 
 KEYS_LIVE = 3_600
-"""Seconds after which a key that nobody uses is forgotten; it only keeps two from using it at
-once."""
+"""Seconds after which an unused deduplication key is deleted; it serves only as a lock."""
 
 
-class Migration(msgspec.Struct, frozen=True):
+class MongoMigration(msgspec.Struct, frozen=True):
     version: int
     name: str
     indexes: dict[str, list[IndexModel]]
 
 
-def migrations(names: Collections) -> list[Migration]:
-    """All of them, oldest first."""
+def migrations(names: CollectionNames) -> list[MongoMigration]:
+    """All migrations, oldest first."""
     return [
-        Migration(
+        MongoMigration(
             1,
             "0001_initial",
             {
@@ -76,22 +75,22 @@ def migrations(names: Collections) -> list[Migration]:
                     ),
                 ],
                 names.dedup: [_index("used_at", {"used_at": 1}, expireAfterSeconds=KEYS_LIVE)],
-                names.luggage: [_index("batch", {"batch": 1})],
+                names.staged_job: [_index("batch", {"batch": 1})],
             },
         )
     ]
 
 
 async def applied_migrations(
-    database: AsyncDatabase[Document], names: Collections
+    database: AsyncDatabase[Document], names: CollectionNames
 ) -> dict[int, datetime]:
-    """Versions that are in place."""
+    """Versions that were applied, with their times."""
     found = await database[names.migration].find().to_list()
     return {document["_id"]: moment(document["applied_at"]) for document in found}
 
 
-async def apply_migrations(database: AsyncDatabase[Document], names: Collections) -> list[str]:
-    """Apply what is missing; the names of the steps applied."""
+async def apply_migrations(database: AsyncDatabase[Document], names: CollectionNames) -> list[str]:
+    """Apply the missing migrations; their names."""
     done = await applied_migrations(database, names)
     applied: list[str] = []
     for migration in migrations(names):
@@ -99,7 +98,7 @@ async def apply_migrations(database: AsyncDatabase[Document], names: Collections
             continue
         for collection, indexes in migration.indexes.items():
             await database[collection].create_indexes(indexes)
-        noted = await database[names.migration].update_one(
+        written = await database[names.migration].update_one(
             {"_id": migration.version},
             [
                 {
@@ -111,7 +110,7 @@ async def apply_migrations(database: AsyncDatabase[Document], names: Collections
             ],
             upsert=True,
         )
-        if noted.upserted_id is not None:  # else another was quicker
+        if written.upserted_id is not None:  # else another process was quicker
             applied.append(migration.name)
     return applied
 

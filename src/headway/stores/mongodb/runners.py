@@ -1,9 +1,8 @@
-"""Driving operations: the two loops, one awaits and the other does not; transactions around them,
-and what can go wrong.
+"""Execution of operations, async and sync: their transactions, conflicts and errors.
 
-MongoDB never lets a transaction wait for a document that another one has changed: it ends it, and
-says by a label that it may be tried again. Outside of the caller's transactions that is done here,
-with short pauses, until the operation's time is up.
+A transaction that meets a document which another transaction has changed does not wait: MongoDB
+ends it with a label that allows another try. Outside of the caller's transactions the tries are
+repeated here, with short pauses, until the operation's time is up.
 """
 
 from __future__ import annotations
@@ -36,42 +35,42 @@ from headway.domain.retry import Backoff
 from headway.drivers.mongodb import (
     Command,
     Document,
-    Tries,
-    WhichTry,
+    TryCounter,
+    TryRequest,
     run_command,
     run_command_sync,
 )
 from headway.ports.statement import Operation
 from headway.runtime.cancellation import Cancels
-from headway.stores.mongodb.time_limits import LONGEST
+from headway.stores.time_limits import LONGEST
 
 T = TypeVar("T")
 
 PAUSES = Backoff(base=0.002, cap=0.1)
-"""Before a transaction that met another one is tried again."""
+"""Between the tries of a transaction that conflicts with another one."""
 
 MAJORITY = WriteConcern("majority")
 SNAPSHOT = ReadConcern("snapshot")
 
 _WRITE_CONFLICT = 112
 _TIME_IS_UP = 50
-# Shutting down, stepping down, not (yet) primary, interrupted by either.
-_AWAY = frozenset({6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
-# A document or a key that is too large, before or after a change; one that a rule forbids.
-_DATAS_FAULT = frozenset({121, 10334, 17280, 17419, 17420})
-DRIVERS_ERRORS = (PyMongoError, BSONError, UnicodeError, OverflowError)
-"""What pymongo raises; the last two are Python's, about values that cannot be sent."""
+# Shutting down, stepping down, not primary, or interrupted by one of these.
+_UNREACHABLE = frozenset({6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
+# A document or a key that is too large, or that fails a validation rule.
+_DATA_ERRORS = frozenset({121, 10334, 17280, 17419, 17420})
+DRIVER_ERRORS = (PyMongoError, BSONError, UnicodeError, OverflowError)
+"""Errors that pymongo raises; the last two are Python's, for values that cannot be encoded."""
 
 
 async def drive(
-    operation: Operation[T], tries: Tries, execute: Callable[[Command], Awaitable[Any]]
+    operation: Operation[T], tries: TryCounter, execute: Callable[[Command], Awaitable[Any]]
 ) -> T:
-    """Run an operation to its end, sending each command's answer back to it."""
+    """Run an operation to its end: execute its commands and send it the answers."""
     tries.begin()
     try:
-        asked: Command | WhichTry = next(operation)
+        asked: Command | TryRequest = next(operation)
         while True:
-            if isinstance(asked, WhichTry):
+            if isinstance(asked, TryRequest):
                 asked = operation.send(tries.answer())
             else:
                 asked = operation.send(await execute(asked))
@@ -82,13 +81,13 @@ async def drive(
         operation.close()
 
 
-def drive_sync(operation: Operation[T], tries: Tries, execute: Callable[[Command], Any]) -> T:
-    """The same, blocking."""
+def drive_sync(operation: Operation[T], tries: TryCounter, execute: Callable[[Command], Any]) -> T:
+    """The same without an event loop."""
     tries.begin()
     try:
-        asked: Command | WhichTry = next(operation)
+        asked: Command | TryRequest = next(operation)
         while True:
-            if isinstance(asked, WhichTry):
+            if isinstance(asked, TryRequest):
                 asked = operation.send(tries.answer())
             else:
                 asked = operation.send(execute(asked))
@@ -99,10 +98,9 @@ def drive_sync(operation: Operation[T], tries: Tries, execute: Callable[[Command
         operation.close()
 
 
-class AsyncRunner:
-    """Runs one operation; begins a transaction before the first command that needs one.
-    `is_verb`: the operation is one of the store's own, so what it says to be atomic by itself
-    needs none; a flow made of several always does."""
+class MongoRunner:
+    """Runs one operation; begins a transaction before the first command that needs one. The
+    `alone` commands of a single verb need none; an operation of several verbs always needs one."""
 
     def __init__(self, client: AsyncMongoClient[Document], database: str, *, is_verb: bool) -> None:
         self._client = client
@@ -110,7 +108,7 @@ class AsyncRunner:
         self._is_verb = is_verb
         self._session: AsyncClientSession | None = None
 
-    async def run(self, operation: Operation[T], tries: Tries) -> T:
+    async def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = await drive(operation, tries, self._execute)
             if self._session is not None:
@@ -127,7 +125,7 @@ class AsyncRunner:
         return await run_command(self._database, command, self._session)
 
 
-class BlockingRunner:
+class MongoSyncRunner:
     """The same without an event loop."""
 
     def __init__(self, client: MongoClient[Document], database: str, *, is_verb: bool) -> None:
@@ -136,7 +134,7 @@ class BlockingRunner:
         self._is_verb = is_verb
         self._session: ClientSession | None = None
 
-    def run(self, operation: Operation[T], tries: Tries) -> T:
+    def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = drive_sync(operation, tries, self._execute)
             if self._session is not None:
@@ -158,7 +156,7 @@ async def begin(session: AsyncClientSession) -> None:
 
 
 async def commit(session: AsyncClientSession) -> None:
-    """Commit, and ask again for as long as the answer is unknown and there is time."""
+    """Commit; repeated while the outcome is unknown and there is time."""
     deadline = time.monotonic() + LONGEST
     failures = 0
     while True:
@@ -184,8 +182,8 @@ def commit_sync(session: ClientSession) -> None:
         time.sleep(PAUSES.delay(failures))
 
 
-async def through_conflicts(attempt: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Try until no other transaction is in the way, or the time is up."""
+async def retry_conflicts(attempt: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """Repeat the attempt until it meets no conflict, or the time is up."""
     deadline = time.monotonic() + seconds
     failures = 0
     while True:
@@ -199,7 +197,7 @@ async def through_conflicts(attempt: Callable[[], Awaitable[T]], seconds: float)
         await asyncio.sleep(PAUSES.delay(failures))
 
 
-def through_conflicts_sync(attempt: Callable[[], T], seconds: float) -> T:
+def retry_conflicts_sync(attempt: Callable[[], T], seconds: float) -> T:
     deadline = time.monotonic() + seconds
     failures = 0
     while True:
@@ -213,44 +211,44 @@ def through_conflicts_sync(attempt: Callable[[], T], seconds: float) -> T:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Another transaction was in the way, or stored the same id or key first."""
+    """Another transaction has changed a document, or inserted the same id or key."""
     if isinstance(error, DuplicateKeyError):
         return True
     return isinstance(error, OperationFailure) and (
         error.code == _WRITE_CONFLICT
-        or (error.has_error_label("TransientTransactionError") and error.code not in _AWAY)
+        or (error.has_error_label("TransientTransactionError") and error.code not in _UNREACHABLE)
     )
 
 
 def is_unknown(error: PyMongoError) -> bool:
-    """Whether a commit may or may not have happened, and there is time to ask again."""
+    """Whether the outcome of a commit is unknown, and there is time to repeat it."""
     return error.has_error_label("UnknownTransactionCommitResult") and not error.timeout
 
 
-def is_away(error: BaseException) -> bool:
-    """There is no primary, it goes away, or it does not answer."""
+def is_unreachable(error: BaseException) -> bool:
+    """There is no primary, it is shutting down, or it does not answer."""
     if isinstance(error, ConnectionFailure | ExecutionTimeout):
         return True
     return isinstance(error, OperationFailure) and (
-        error.code in _AWAY
+        error.code in _UNREACHABLE
         or error.code == _TIME_IS_UP
         or error.has_error_label("RetryableWriteError")
     )
 
 
-def is_refusal(error: BaseException) -> bool:
-    """The data is at fault: text that MongoDB cannot hold, a number out of range, too much."""
+def is_data_error(error: BaseException) -> bool:
+    """MongoDB cannot store the data: invalid text, a number out of range, or too much of it."""
     if isinstance(error, BulkWriteError):
         codes = {each.get("code") for each in error.details.get("writeErrors", [])}
-        return bool(codes & _DATAS_FAULT)
+        return bool(codes & _DATA_ERRORS)
     if isinstance(error, OperationFailure):
-        return error.code in _DATAS_FAULT
+        return error.code in _DATA_ERRORS
     return isinstance(error, BSONError | UnicodeError | OverflowError)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Trying the whole operation again may help. Having looked for a primary in vain, it has been
-    tried for long enough."""
+    """Another try of the operation may succeed. A failed search for a primary is not repeated: it
+    has taken long enough."""
     if isinstance(error, ServerSelectionTimeoutError | WaitQueueTimeoutError):
         return False
-    return isinstance(error, AutoReconnect) or is_away(error)
+    return isinstance(error, AutoReconnect) or is_unreachable(error)

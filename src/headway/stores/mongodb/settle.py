@@ -1,8 +1,8 @@
-"""What becomes of running jobs, each change guarded by its fence in the filter that finds it.
+"""Settlement of running jobs, and extension of their leases. The fence is part of each filter.
 
-A completion that nobody waits for, and everything that gives a job back, changes one document:
-a batch of them is one command without a transaction. What completes for somebody who waits, or is
-continued, changes several together, and is done in a transaction.
+A completion without waiting jobs, and any other settlement, changes one document: a batch of them
+is one command without a transaction. A completion that frees waiting jobs or continues its sequence
+changes several documents, in a transaction.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from headway.domain.settlement import (
     Settlement,
     without_repeats,
 )
-from headway.drivers.mongodb import Command, Document, Try, WhichTry
+from headway.drivers.mongodb import Document, Try, TryRequest
 from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     LARGEST,
     OPEN,
@@ -42,19 +43,17 @@ from headway.stores.mongodb.documents import (
     sequence_of,
     stamp,
 )
-from headway.stores.mongodb.insert import Inserting
+from headway.stores.mongodb.insert import insert_jobs
 
 MOST = 200
-"""Completions in one change; each of them looks its output up in a list of so many."""
+"""Completions in one update; each of them searches its output in a list of that length."""
 KEPT = 100
-"""Failed and lost executions that a job remembers; a document has its limit."""
+"""Attempts in the history of a job; the size of a document is limited."""
 
 _GiveBack = Retry | Fail | Release | Reschedule | Lose
 
 
-class Settling(Inserting):
-    """The verbs `extend`, `settle` and `finish`."""
-
+class MongoSettle(MongoPart):
     def extend(
         self,
         held: Sequence[Held],
@@ -70,7 +69,7 @@ class Settling(Inserting):
         for one in dict.fromkeys(held):
             by_token[one.token].append(one.job_id)
         until = {"$add": [present(now), micros(lease_for)]}
-        reply = yield self._update(
+        reply = yield self._commands.update(
             [
                 {
                     "q": {"_id": {"$in": sorted(ids)}, "state": "running", "token": token}
@@ -87,7 +86,7 @@ class Settling(Inserting):
             return [Verdict.APPLIED] * len(held)
         ids = [one.job_id for one in held]
         found, at = yield from self._leases(ids, now, after=reply.get("operationTime"))
-        # Who still holds the job has been given the longer lease just now.
+        # Leases that are still valid have just been extended.
         return [judge_lease(one.token, *_lease(found, one.job_id), at) for one in held]
 
     def settle(
@@ -104,7 +103,7 @@ class Settling(Inserting):
     def _settle_distinct(
         self, settlements: Sequence[Settlement], now: datetime | None
     ) -> Operation[Settled]:
-        this: Try = yield WhichTry()
+        this: Try = yield TryRequest()
         mark = this.mark
         plain: list[Complete] = []
         continued: list[Complete] = []
@@ -125,7 +124,7 @@ class Settling(Inserting):
                 *_completions(plain, now, mark, alone=True),
                 *(_giving_back(change, now, mark) for change in others),
             ]
-            reply = yield self._update(changes, alone=True)
+            reply = yield self._commands.update(changes, alone=True)
             count, after = reply["n"], reply.get("operationTime")
         if lost:
             taken, later = yield from self._lose(lost, now, mark)
@@ -133,7 +132,7 @@ class Settling(Inserting):
         simple = [one.job_id for one in (*plain, *others, *lost)]
         applied = set(simple)
         if count < len(simple):
-            # One that has been taken and changed by another since counts as refused.
+            # A job that another claim has changed since counts as refused.
             found, at = yield from self._leases(simple, now, after=after)
             applied = {id for id in simple if found.get(id, {}).get("mark") == mark}
             continued += [
@@ -160,17 +159,17 @@ class Settling(Inserting):
     def _lose(
         self, lost: Sequence[_GiveBack], now: datetime | None, mark: int
     ) -> Operation[tuple[int, Any]]:
-        """Take jobs away whose leases ran out; how many, and the operation time. One that its
-        holder is completing in a transaction of its own keeps no other waiting."""
+        """Settle jobs whose leases have expired; their number, and the operation time. A job that
+        its holder is completing in an open transaction does not delay the others."""
         changes = [_giving_back(change, now, mark) for change in lost]
-        reply = yield self._update(changes, alone=True, at_once=True)
+        reply = yield self._commands.update(changes, alone=True, no_wait=True)
         if "blocked" not in reply:
             return reply["n"], reply.get("operationTime")
         after = reply.get("operationTime")
         for change in changes:
-            reply = yield self._update([change], alone=True, at_once=True)
+            reply = yield self._commands.update([change], alone=True, no_wait=True)
             after = reply.get("operationTime") or after
-        return 0, after  # not known; whoever asks has to look
+        return 0, after  # the number is not known: the caller reads the jobs
 
     def _complete(
         self,
@@ -179,12 +178,12 @@ class Settling(Inserting):
         mark: int,
         applied: set[str],
     ) -> Operation[list[Freed]]:
-        """Complete jobs that are continued or that somebody may wait for."""
+        """Complete jobs that have a successor, or for which others may wait."""
         changes = _completions(completions, now, mark, alone=False)
-        reply = yield self._update(list(changes))
+        reply = yield self._commands.update(list(changes))
         if not reply["n"]:
             return []
-        rows = yield self._find(
+        rows = yield self._commands.find(
             {"_id": {"$in": [done.job_id for done in completions]}, "mark": mark},
             {"sequence_id": 1, "awaited": 1},
         )
@@ -197,7 +196,7 @@ class Settling(Inserting):
     def _after_completion(
         self, rows: Sequence[Document], successors: dict[str, NewJob], now: datetime | None
     ) -> Operation[list[Freed]]:
-        """Store what continues, and free what waited; in the transaction that completed."""
+        """Insert the successors and free the waiting jobs, in the transaction of the completion."""
         following: list[NewJob] = []
         awaited: set[str] = set()
         ended: list[str] = []
@@ -209,20 +208,20 @@ class Settling(Inserting):
                     awaited.add(successor.id)
             elif row.get("awaited"):
                 ended.append(sequence_of(row))
-        yield from self._store(following, awaited, now)
+        yield from insert_jobs(self._commands, following, awaited, now)
         if not ended:
             return []
         return (yield from self._free(ended, now))
 
     def _free(self, ended: list[str], now: datetime | None) -> Operation[list[Freed]]:
-        """These sequences completed: those that waited wait for fewer, and for none they are
-        pending."""
-        this: Try = yield WhichTry()
+        """These sequences have completed: jobs that waited for them wait for fewer; those that wait
+        for none become pending."""
+        this: Try = yield TryRequest()
         blockers = {"$in": ended}
         met = {"$filter": {"input": "$blockers", "cond": {"$in": ["$$this", literal(ended)]}}}
         free = {"$and": [{"$eq": ["$state", "blocked"]}, {"$lte": ["$waiting", 0]}]}
         due = {"$max": ["$run_at", present(now)]}
-        yield self._update(
+        yield self._commands.update(
             [
                 {
                     "q": {"blockers": blockers, "waiting": {"$gt": 0}},
@@ -244,7 +243,7 @@ class Settling(Inserting):
                 }
             ]
         )
-        rows = yield self._find(
+        rows = yield self._commands.find(
             {"blockers": blockers, "mark": this.mark, "state": "pending"},
             {"type": 1, "queue": 1, "run_at": 1},
             sort={"_id": 1},
@@ -268,7 +267,7 @@ class Settling(Inserting):
         if successor is not None:
             change["continued"] = True
             gone.append("tail")
-        reply = yield self._update(
+        reply = yield self._commands.update(
             [
                 {
                     "q": {"_id": job_id, "state": {"$in": OPEN}},
@@ -276,7 +275,7 @@ class Settling(Inserting):
                 }
             ]
         )
-        rows: list[Document] = yield self._find(
+        rows: list[Document] = yield self._commands.find(
             {"_id": job_id}, {"sequence_id": 1, "awaited": 1, "state": 1}
         )
         if not rows:
@@ -290,9 +289,9 @@ class Settling(Inserting):
     def _leases(
         self, ids: Sequence[str], now: datetime | None, *, after: Any = None
     ) -> Operation[tuple[dict[str, Document], datetime]]:
-        """How the jobs are held now, by the store's clock, and who marked them last. `after` what
-        was refused, so that the reason for it shows."""
-        documents: list[Document] = yield self._aggregate(
+        """State, lease and mark of the jobs, and the store's time. Read `after` the operation time
+        of a refused update they show the reason for the refusal."""
+        documents: list[Document] = yield self._commands.aggregate(
             {"$match": {"_id": {"$in": list(ids)}}},
             {"$project": {"state": 1, "token": 1, "until": 1, "mark": 1, "now": present(now)}},
             after=after,
@@ -300,26 +299,17 @@ class Settling(Inserting):
         at = documents[0]["now"] if documents else 0
         return {document["_id"]: document for document in documents}, moment(at)
 
-    def _update(
-        self, changes: list[Document], *, alone: bool = False, at_once: bool = False
-    ) -> Command:
-        return Command(
-            {"update": self._names.job, "updates": changes, "ordered": False},
-            alone=alone,
-            at_once=at_once,
-        )
-
 
 def holding(id: Any, token: str, now: datetime | None) -> Document:
-    """The fence: a valid lease, found by its token."""
+    """The fence: the job with this valid lease."""
     return {"_id": id, "token": token, "$expr": {"$gt": ["$until", present(now)]}}
 
 
 def _completions(
     completions: Iterable[Complete], now: datetime | None, mark: int, *, alone: bool
 ) -> Iterator[Document]:
-    """Changes that complete jobs, one for those of a claim together: the server reads it once.
-    `alone` leaves out those that somebody waits for."""
+    """Updates that complete jobs, one for all jobs of a claim. With `alone` they leave out jobs
+    that others wait for."""
     alike: dict[tuple[str, bool], list[Complete]] = defaultdict(list)
     for done in completions:
         alike[done.token, done.successor is not None].append(done)
@@ -342,7 +332,7 @@ def _completions(
 
 
 def _output(completions: Sequence[Complete]) -> Document:
-    """The output of the job at hand, as an expression."""
+    """The output of each job, as an expression."""
     outputs = [done.output for done in completions]
     if len(set(outputs)) == 1:
         return literal(outputs[0])
@@ -365,7 +355,7 @@ def _in_parts(completions: Iterable[Complete]) -> Iterator[list[Complete]]:
 
 
 def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document:
-    """Everything that may become of a running job except completion."""
+    """The update for any settlement except a completion."""
     which = holding(change.job_id, change.token, now)
     new: Document = {"state": "pending", "mark": mark}
     match change:
@@ -427,7 +417,7 @@ def _due(schedule: At | After, now: datetime | None) -> Document:
 def _lease(
     found: dict[str, Document], job_id: str
 ) -> tuple[JobState | None, str | None, datetime | None]:
-    """State, token and expiry of a job; all None if there is none."""
+    """State, token and expiry of a job; all None if it does not exist."""
     document = found.get(job_id)
     if document is None:
         return None, None, None

@@ -1,4 +1,4 @@
-"""How things stand on the whole: counts, throughput, failures. Only `counts` reads everything."""
+"""Counts, throughput and failures, over all jobs. Only `counts` reads all of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from headway.domain.queries import (
 )
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
+from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     ORDER,
     maybe_moment,
@@ -32,20 +33,20 @@ from headway.stores.mongodb.documents import (
     stamp,
     to_record,
 )
-from headway.stores.mongodb.find import STOPPED, Finding, matching
+from headway.stores.mongodb.find import STOPPED, matching, search
 
 COUNTED = 3_000
-"""Jobs of one state that are counted one by one."""
+"""Jobs of one state that are counted; more are estimated."""
 COUNTED_PER_SLICE = 150
 SAMPLE = 1_000
 READ_WHOLE = 20 * SAMPLE
-"""Jobs up to which all are counted, and none estimated: a larger part of a collection is not picked
-at random by MongoDB without reading all of it."""
+"""Jobs up to which all are counted and none estimated: MongoDB draws a random sample quickly only
+if it is less than a twentieth of the collection."""
 MOST_QUEUES = 200
 FAILURES = 50_000
-"""Dead letters that are counted by fingerprint, from an index alone."""
+"""Failed jobs that are counted by fingerprint, from an index alone."""
 FAILURES_LOOKED_AT = 5_000
-"""Dead letters that are looked at to see whether they match."""
+"""Failed jobs that are compared with a filter."""
 
 _ENDED = {"state": {"$in": sorted(map(str, TERMINAL))}, "finished_at": {"$gt": 0}}
 
@@ -53,10 +54,10 @@ _Group = tuple[str, str, JobState, bool]
 """Queue, type, state, due."""
 
 
-class Surveying(Finding):
+class MongoStatistics(MongoPart):
     @reading
     def counts(self) -> Operation[list[JobCount]]:
-        documents = yield self._aggregate(_grouped("queue", "type", "state"))
+        documents = yield self._commands.aggregate(_grouped("queue", "type", "state"))
         found = sorted(documents, key=lambda document: tuple(document["_id"].values()))
         return [
             JobCount(
@@ -71,18 +72,20 @@ class Surveying(Finding):
 
     @reading
     def time(self, *, now: datetime | None = None) -> Operation[datetime]:
-        (found,) = yield self._survey(now, {})
+        (found,) = yield self._commands.lookups(now, {})
         return moment(found["now"])
 
     @reading
     def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
-        # Every server keeps this number, so that nothing has to be counted for it.
+        # The server keeps this number: nothing is counted for it.
         reply = yield Command({"count": self._names.job}, alone=True)
         total: int = reply["n"]
         if total <= READ_WHOLE:
-            documents = yield self._aggregate(_due(now), _grouped("queue", "type", "state", "due"))
+            documents = yield self._commands.aggregate(
+                _due(now), _grouped("queue", "type", "state", "due")
+            )
             return _tallies({_group(each): (*_numbers(each), True) for each in documents})
-        documents = yield self._aggregate(
+        documents = yield self._commands.aggregate(
             {"$sample": {"size": SAMPLE}}, _due(now), _grouped("queue", "type", "state", "due")
         )
         sampled = {_group(each): each["count"] for each in documents}
@@ -99,8 +102,8 @@ class Surveying(Finding):
     def _counted(
         self, now: datetime | None
     ) -> Operation[tuple[dict[_Group, tuple[int, Any]], set[tuple[JobState, str | None]]]]:
-        """States that few jobs are in, counted by their own indexes up to so many; and of which
-        there are more. Pending jobs by queue, so that a long one hides no short one."""
+        """Counts of all states but completed, each from its index up to a bound; and the states
+        that exceed it. Pending jobs are counted by queue, so a long queue hides no short one."""
         queues = yield from self._pending_queues()
         share = max(COUNTED // max(len(queues), 1), 50)
         parts: dict[tuple[JobState, str | None], tuple[Document, Document, int]] = {
@@ -120,7 +123,7 @@ class Surveying(Finding):
             ]
             for place, (which, order, most) in enumerate(parts.values())
         }
-        (found,) = yield self._survey(now, looks)
+        (found,) = yield self._commands.lookups(now, looks)
         counted: dict[_Group, tuple[int, Any]] = {}
         cut: set[tuple[JobState, str | None]] = set()
         for place, (part, (_, _, most)) in enumerate(parts.items()):
@@ -131,11 +134,11 @@ class Surveying(Finding):
         return counted, cut
 
     def _pending_queues(self) -> Operation[list[str]]:
-        """Queues that have pending jobs, found by hopping through the index."""
+        """Queues that have pending jobs; one index lookup per queue."""
         queues: list[str] = []
         while len(queues) < MOST_QUEUES:
             beyond = {"state": "pending", "queue": {"$gt": queues[-1] if queues else ""}}
-            documents = yield self._find(
+            documents = yield self._commands.find(
                 beyond, {"queue": 1}, sort={"queue": 1}, limit=1, hint="pending"
             )
             if not documents:
@@ -150,7 +153,7 @@ class Surveying(Finding):
         fields: Document = dict.fromkeys(
             ("queue", "type", "state", "run_at", "started_at", "finished_at"), 1
         )
-        documents = yield self._find(_ENDED, fields, sort={"finished_at": -1}, limit=limit)
+        documents = yield self._commands.find(_ENDED, fields, sort={"finished_at": -1}, limit=limit)
         return [
             EndedJob(
                 queue=each["queue"],
@@ -179,7 +182,7 @@ class Surveying(Finding):
             ]
             for number, start in enumerate(starts)
         }
-        (found,) = yield self._survey(now, looks)
+        (found,) = yield self._commands.lookups(now, looks)
         counts: list[EndedCount] = []
         for number, start in enumerate(starts):
             ended: list[Document] = found[f"slice{number}"]
@@ -203,7 +206,9 @@ class Surveying(Finding):
             return []
         which = structs.replace(which, states=(JobState.FAILED,))
         if has_text(which):
-            documents, last = yield from self._look(which, None, FAILURES_LOOKED_AT, MAX_PAGE, now)
+            documents, last = yield from search(
+                self._commands, which, None, FAILURES_LOOKED_AT, MAX_PAGE, now
+            )
             jobs = [
                 job
                 for job in map(to_record, documents)
@@ -213,7 +218,7 @@ class Surveying(Finding):
         everything = which == JobFilter(states=which.states)
         most = FAILURES if everything else FAILURES_LOOKED_AT
         newest: Document = {"fingerprint": 1, "_id": -1} if everything else {"_id": -1}
-        documents = yield self._aggregate(
+        documents = yield self._commands.aggregate(
             {"$match": {"state": "failed"}},
             {"$sort": newest},
             {"$limit": most},
@@ -230,7 +235,7 @@ class Surveying(Finding):
             {"$sort": {"count": -1, "last": -1}},
             {"$limit": limit},
         )
-        more = yield self._find(
+        more = yield self._commands.find(
             {"state": "failed"}, {"_id": 1}, sort={"_id": -1}, limit=1, skip=most
         )
         return [
@@ -247,7 +252,7 @@ class Surveying(Finding):
 
 
 def _due(now: datetime | None) -> Document:
-    """Tell whether jobs are due, as `due`; all that are not pending are."""
+    """Adds the field `due`; false only for pending jobs that are scheduled for later."""
     is_due = {"$or": [{"$ne": ["$state", "pending"]}, {"$lte": ["$run_at", present(now)]}]}
     return {"$set": {"due": is_due}}
 
@@ -267,7 +272,7 @@ def _numbers(document: Document) -> tuple[int, Any]:
 
 
 def _part(group: _Group) -> tuple[JobState, str | None]:
-    """What is counted as a whole: pending jobs by queue, others by state."""
+    """The part that is counted together: pending jobs by queue, others by state."""
     queue, _, state, _ = group
     return state, queue if state is JobState.PENDING else None
 

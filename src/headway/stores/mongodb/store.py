@@ -1,4 +1,4 @@
-"""The MongoDB store: clients around the operations."""
+"""The MongoDB store: its parts, its clients, and the execution of its operations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from urllib.parse import parse_qsl
 import pymongo
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError as PyMongoConfigurationError
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
 
 from headway.domain.failure import first_line
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.drivers.mongodb import (
     Document,
-    Tries,
+    TryCounter,
     describe,
     require_transaction,
     run_command,
@@ -40,26 +41,36 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
-from headway.stores.mongodb.documents import Collections
+from headway.stores.mongodb.audit import MongoAudit
+from headway.stores.mongodb.claim import MongoClaim
+from headway.stores.mongodb.commands import MongoPart
+from headway.stores.mongodb.documents import CollectionNames
+from headway.stores.mongodb.find import MongoFind
+from headway.stores.mongodb.insert import MongoInsert
+from headway.stores.mongodb.manage import MongoManage
 from headway.stores.mongodb.migrate import applied_migrations, apply_migrations, migrations
+from headway.stores.mongodb.read import MongoRead
 from headway.stores.mongodb.runners import (
-    DRIVERS_ERRORS,
-    AsyncRunner,
-    BlockingRunner,
+    DRIVER_ERRORS,
+    MongoRunner,
+    MongoSyncRunner,
     begin,
     commit,
     drive,
     drive_sync,
-    is_away,
     is_conflict,
-    is_refusal,
+    is_data_error,
     is_transient,
-    through_conflicts,
-    through_conflicts_sync,
+    is_unreachable,
+    retry_conflicts,
+    retry_conflicts_sync,
 )
-from headway.stores.mongodb.time_limits import LONGEST, Limits
-from headway.stores.mongodb.transfer import Moving
-from headway.stores.retry import Patience
+from headway.stores.mongodb.settle import MongoSettle
+from headway.stores.mongodb.statistics import MongoStatistics
+from headway.stores.mongodb.transfer import MongoTransfer
+from headway.stores.mongodb.workers import MongoWorkers
+from headway.stores.retry import OperationRetry
+from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,23 +82,32 @@ SETTINGS: dict[str, Any] = {
     "serverSelectionTimeoutMS": 15_000,  # an election takes about ten seconds
     "socketTimeoutMS": int(LONGEST * 1_000),
 }
-"""Unless the URL says otherwise."""
-WAIT_AT_FIRST = 5.0
-"""Seconds that opening waits for a server before it says that there is none."""
+"""Defaults of settings that the URL may set."""
+OPEN_TIMEOUT = 5.0
+"""Seconds that opening waits for a server."""
 _RIGHTS = "grant the user readWrite on the database, or name another user in the URL"
 _LOGIN = "check the user, the password and authSource in the URL"
-NOT_LET_IN = {11: _LOGIN, 13: _RIGHTS, 18: _LOGIN, 8000: _LOGIN}
-"""By the code of the error, what to do about it."""
-OLDEST = 17
-"""The wire version of MongoDB 6.0."""
+ADVICE = {11: _LOGIN, 13: _RIGHTS, 18: _LOGIN, 8000: _LOGIN}
+"""Advice by error code."""
+OLDEST_WIRE_VERSION = 17
+"""That of MongoDB 6.0."""
 
 
-class MongoStore(Moving, Forkable):
+class MongoStore(
+    MongoInsert,
+    MongoClaim,
+    MongoSettle,
+    MongoRead,
+    MongoFind,
+    MongoStatistics,
+    MongoManage,
+    MongoAudit,
+    MongoWorkers,
+    Forkable,
+):
     """Jobs in collections of a MongoDB replica set."""
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
     transactions: int | None = None  # between two commands a session holds no connection
 
     def __init__(
@@ -96,25 +116,25 @@ class MongoStore(Moving, Forkable):
         *,
         schema: str = "headway",
         connections: int = 16,
-        patience: Patience | None = None,
+        retry: OperationRetry | None = None,
     ) -> None:
-        super().__init__()
-        self._names = Collections(check_identifier("schema name", schema))
+        super().__init__(CollectionNames(check_identifier("schema name", schema)))
+        self.transfer = MongoTransfer(self._names, self, self._connected)
         self.name, self._database = describe(url)
         self._url = url
         self._schema = schema
         self._connections = connections
-        self._patience = patience or Patience()
-        self._limits = Limits()
+        self._operation_retry = retry or OperationRetry()
+        self._limits = TimeLimits()
         self.in_child()
         self.watch_forks()
 
     def in_child(self) -> None:
         self._client: AsyncMongoClient[Document] | None = None
-        self._blocking: MongoClient[Document] | None = None
+        self._sync_client: MongoClient[Document] | None = None
         self._lock = threading.Lock()
-        self._guests: dict[int, list[Callable[[], None]]] = {}
-        """Transactions that `begin` has handed out, and what to call when they commit."""
+        self._callbacks: dict[int, list[Callable[[], None]]] = {}
+        """Callbacks after the commit, for each open transaction that `begin` has handed out."""
 
     def __repr__(self) -> str:
         return f"<MongoStore {self.name}, schema {self._schema}>"
@@ -133,32 +153,23 @@ class MongoStore(Moving, Forkable):
     async def close(self) -> None:
         client, self._client = self._client, None
         with self._lock:
-            blocking, self._blocking = self._blocking, None
+            sync_client, self._sync_client = self._sync_client, None
         if client is not None:
             await client.close()
-        if blocking is not None:
-            blocking.close()
+        if sync_client is not None:
+            sync_client.close()
 
     async def migrate(self) -> list[str]:
-        async with self._connected() as client:
-            return await apply_migrations(client[self._database], self._names)
+        async with self._connected() as database:
+            return await apply_migrations(database, self._names)
 
     async def migration_status(self) -> list[MigrationStatus]:
-        async with self._connected() as client:
-            applied = await applied_migrations(client[self._database], self._names)
+        async with self._connected() as database:
+            applied = await applied_migrations(database, self._names)
         return [
             MigrationStatus(migration.version, migration.name, applied.get(migration.version))
             for migration in migrations(self._names)
         ]
-
-    async def identity(self) -> tuple[object, ...]:
-        """A collection is known by the number that the server gave it when it was made."""
-        async with self._connected() as client:
-            found = await client[self._database].list_collections(filter={"name": self._names.job})
-            collections = await found.to_list()
-        if not collections:
-            raise SchemaMissing(self.name)
-        return (collections[0]["info"]["uuid"],)
 
     def migration_script(self) -> str:
         return ""
@@ -168,20 +179,20 @@ class MongoStore(Moving, Forkable):
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
-        tries = Tries()
+        tries = TryCounter()
 
         async def attempt() -> T:
             if self._client is None:
                 raise StoreClosed(self.name)
-            runner = AsyncRunner(self._client, self._database, is_verb=is_verb)
+            runner = MongoRunner(self._client, self._database, is_verb=is_verb)
             with pymongo.timeout(limit):
                 return await runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return await self._patience.run(
-                lambda: through_conflicts(attempt, limit or LONGEST), is_transient
+            return await self._operation_retry.run(
+                lambda: retry_conflicts(attempt, limit or LONGEST), is_transient
             )
-        except DRIVERS_ERRORS as error:
+        except DRIVER_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
@@ -189,18 +200,18 @@ class MongoStore(Moving, Forkable):
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
-        tries = Tries()
+        tries = TryCounter()
 
         def attempt() -> T:
-            runner = BlockingRunner(self._blocking_client(), self._database, is_verb=is_verb)
+            runner = MongoSyncRunner(self._get_sync_client(), self._database, is_verb=is_verb)
             with pymongo.timeout(limit):
                 return runner.run(operation(*args, **kwargs), tries)
 
         try:
-            return self._patience.run_sync(
-                lambda: through_conflicts_sync(attempt, limit or LONGEST), is_transient
+            return self._operation_retry.run_sync(
+                lambda: retry_conflicts_sync(attempt, limit or LONGEST), is_transient
             )
-        except DRIVERS_ERRORS as error:
+        except DRIVER_ERRORS as error:
             raise self._explained(error) from error
 
     async def run_in(
@@ -210,10 +221,10 @@ class MongoStore(Moving, Forkable):
             return self.run_in_sync(tx, operation, *args, **kwargs)
         require_transaction(tx)
         database: Any = tx.client[self._database]
-        tries = Tries()
+        tries = TryCounter()
 
         async def attempt() -> T:
-            if not tx.in_transaction:  # the last try met another transaction
+            if not tx.in_transaction:  # the last try conflicted with another transaction
                 await begin(tx)
             try:
                 return await drive(
@@ -226,18 +237,18 @@ class MongoStore(Moving, Forkable):
                     await tx.abort_transaction()
                 raise
 
-        # Nothing has been done yet in a transaction of our making: it can wait for others, and do
-        # without a connection that is dead, by being begun anew, as if it had come later.
-        is_first = id(tx) in self._guests and tx.operation_time is None
+        # In a transaction of `begin` that has run no command yet, conflicts and dead connections
+        # are handled by beginning the transaction again.
+        is_first = id(tx) in self._callbacks and tx.operation_time is None
         try:
             with Cancels():
                 if not is_first:
                     return await attempt()
-                return await self._patience.run(
-                    lambda: through_conflicts(attempt, LONGEST), is_transient
+                return await self._operation_retry.run(
+                    lambda: retry_conflicts(attempt, LONGEST), is_transient
                 )
         except PyMongoError as error:
-            if id(tx) in self._guests and (is_away(error) or is_conflict(error)):
+            if id(tx) in self._callbacks and (is_unreachable(error) or is_conflict(error)):
                 raise self._explained(error) from error
             raise
 
@@ -253,12 +264,12 @@ class MongoStore(Moving, Forkable):
         database: Any = tx.client[self._database]
         return drive_sync(
             operation(*args, **kwargs),
-            Tries(),
+            TryCounter(),
             lambda command: run_command_sync(database, command, tx),
         )
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
-        callbacks = self._guests.get(id(tx))
+        callbacks = self._callbacks.get(id(tx))
         if callbacks is None:
             return False
         callbacks.append(callback)
@@ -270,7 +281,7 @@ class MongoStore(Moving, Forkable):
             raise StoreClosed(self.name)
         callbacks: list[Callable[[], None]] = []
         async with self._client.start_session(causal_consistency=False) as session:
-            self._guests[id(session)] = callbacks
+            self._callbacks[id(session)] = callbacks
             try:
                 with Cancels():
                     await begin(session)
@@ -281,15 +292,17 @@ class MongoStore(Moving, Forkable):
                 except PyMongoError as error:
                     raise self._explained(error) from error
             finally:
-                del self._guests[id(session)]
+                del self._callbacks[id(session)]
         for callback in callbacks:
             callback()
 
     def expect(self, queue: str, run_at: datetime | None) -> None:
-        """Every claim looks everywhere."""
+        """Nothing to do: every claim looks at all pending jobs."""
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
-        return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
+        return isinstance(getattr(operation, "__self__", None), MongoPart) or only_reads(
+            operation, lock=False
+        )
 
     def _connect(self) -> AsyncMongoClient[Document]:
         try:
@@ -298,13 +311,13 @@ class MongoStore(Moving, Forkable):
             reason = first_line(error)[:200]
             raise ConfigurationError(f"the URL of {self.name} is not right: {reason}") from None
 
-    def _blocking_client(self) -> MongoClient[Document]:
+    def _get_sync_client(self) -> MongoClient[Document]:
         with self._lock:
             if self._client is None:
                 raise StoreClosed(self.name)
-            if self._blocking is None:
-                self._blocking = MongoClient(self._url, **self._settings())
-            return self._blocking
+            if self._sync_client is None:
+                self._sync_client = MongoClient(self._url, **self._settings())
+            return self._sync_client
 
     def _settings(self) -> dict[str, Any]:
         given = {name.lower() for name, _ in parse_qsl(self._url.partition("?")[2])}
@@ -312,15 +325,15 @@ class MongoStore(Moving, Forkable):
         return {name: value for name, value in settings.items() if name.lower() not in given}
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[AsyncMongoClient[Document]]:
-        """A client for a moment, whether the store is open or not."""
+    async def _connected(self) -> AsyncGenerator[AsyncDatabase[Document]]:
+        """The database, whether the store is open or not."""
         if self._client is not None:
-            yield self._client
+            yield self._client[self._database]
             return
         async with self._connect() as client:
             try:
                 await self._check_server(client)
-                yield client
+                yield client[self._database]
             except PyMongoError as error:
                 raise self._unreachable(error) from None
 
@@ -337,18 +350,18 @@ class MongoStore(Moving, Forkable):
             raise SchemaOutdated(self.name, found, needed)
 
     async def _check_server(self, client: AsyncMongoClient[Document]) -> None:
-        with pymongo.timeout(min(WAIT_AT_FIRST, client.options.server_selection_timeout)):
+        with pymongo.timeout(min(OPEN_TIMEOUT, client.options.server_selection_timeout)):
             hello = await client.admin.command("hello")
         if "setName" not in hello and hello.get("msg") != "isdbgrid":
             raise ConfigurationError(
                 f"{self.name} is not a replica set, and only these have transactions; start mongod "
                 "with --replSet rs0 and run rs.initiate() once, a single node is enough"
             )
-        if hello["maxWireVersion"] < OLDEST:
+        if hello["maxWireVersion"] < OLDEST_WIRE_VERSION:
             raise ConfigurationError(f"{self.name} is too old; use MongoDB 6.0 or later")
 
     def _unreachable(self, error: PyMongoError) -> StoreUnreachable:
-        """Why there is no connection, in one sentence: is nobody there, or are we not let in?"""
+        """The reason why there is no connection: the server does not answer, or it refuses us."""
         said = first_line(error)[:200]
         if advice := _advice(error):
             return StoreRefused(self.name, said.partition(", full error")[0], advice)
@@ -358,14 +371,14 @@ class MongoStore(Moving, Forkable):
         return StoreUnreachable(self.name, said)
 
     def _explained(self, error: Exception) -> Exception:
-        if isinstance(error, PyMongoError) and (is_away(error) or _advice(error)):
+        if isinstance(error, PyMongoError) and (is_unreachable(error) or _advice(error)):
             return self._unreachable(error)
         if is_conflict(error):
             return StoreError(
                 f"{self.name}: others kept changing the same jobs ({first_line(error)[:200]}); "
                 "try it again"
             )
-        if is_refusal(error):
+        if is_data_error(error):
             return DataRefused(self.name, first_line(error)[:200])
         return error
 
@@ -373,4 +386,4 @@ class MongoStore(Moving, Forkable):
 def _advice(error: PyMongoError) -> str | None:
     if not isinstance(error, OperationFailure):
         return None
-    return _LOGIN if "requires authentication" in str(error) else NOT_LET_IN.get(error.code or 0)
+    return _LOGIN if "requires authentication" in str(error) else ADVICE.get(error.code or 0)

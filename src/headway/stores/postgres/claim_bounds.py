@@ -1,9 +1,9 @@
-"""What a process remembers of the lanes it claims from: their priorities, how far it looked.
+"""Where in the index of pending jobs the next claim of this process starts.
 
-A lane is (queue, priority). Jobs below a lane's bound have been claimed, so a claim that starts
-there does not read their dead index entries again; they pile up while some long transaction holds
-back vacuum. What lands below a bound (retries, late commits, lost leases) is found by hints, and by
-looking everywhere about once a second.
+For each queue and priority a bound is kept: jobs with an earlier `run_at` have been claimed. A
+claim that starts at the bound does not read the dead index entries below it, which pile up while a
+long transaction holds back vacuum. Jobs that land below a bound (retries, late commits, lost
+leases) are found by hints, and by a look at everything about once a second.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from headway.domain.job import ClaimedJob
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 
 EVERYWHERE = datetime(1, 1, 2, tzinfo=UTC)
 LOOK_AROUND_EVERY = 1.0
-"""Seconds between two looks everywhere, or twenty times what the last one took."""
+"""Seconds between two looks at everything; at least twenty times as long as a look takes."""
 
-Lane = tuple[str, int, datetime, int]
-"""Queue, priority, bound, and at most how many."""
+ClaimRange = tuple[str, int, datetime, int]
+"""Queue, priority, bound, and the most jobs to claim."""
 
 
-class Lanes:
-    """The memory of one set of job types. Used by one process; a lost update costs a second."""
+class ClaimBounds:
+    """The bounds for one set of job types. A lost update costs a second."""
 
     def __init__(self) -> None:
         self._bounds: dict[str, dict[int, datetime]] = {}
@@ -37,12 +37,12 @@ class Lanes:
         )
 
     def was_hinted(self) -> bool:
-        """Whether notifications came since the last look; asking forgets them."""
+        """Whether a notification came since the last call."""
         hinted, self._hinted = self._hinted, False
         return hinted
 
     def learn(self, queues: Iterable[QueueShare], found: Iterable[tuple[str, int]]) -> None:
-        """These are all the priorities there are; look everywhere in them."""
+        """Set the priorities that the queues have, all without a bound."""
         for queue in queues:
             self._bounds[queue.name] = {}
         for queue_name, priority in found:
@@ -52,42 +52,44 @@ class Lanes:
     def looked_around(self, seconds: float) -> None:
         self._look_around_at = time.monotonic() + max(LOOK_AROUND_EVERY, 20 * seconds)
 
-    def groups(self, queues: Sequence[QueueShare], limit: int) -> list[tuple[list[Lane], int]]:
-        """Lanes to claim from in one statement each, with at most how many jobs from all of them.
+    def groups(
+        self, queues: Sequence[QueueShare], limit: int
+    ) -> list[tuple[list[ClaimRange], int]]:
+        """Ranges to claim from, grouped by statement, and the most jobs for each statement.
 
-        Only a queue that has several lanes and a limit of its own needs a statement to itself.
+        Only a queue with several priorities and a limit of its own needs its own statement.
         """
-        together: list[Lane] = []
-        groups: list[tuple[list[Lane], int]] = []
+        together: list[ClaimRange] = []
+        groups: list[tuple[list[ClaimRange], int]] = []
         for queue in queues:
             bounds = self._bounds.get(queue.name, {})
             most = min(queue.limit, limit)
-            lanes = [
+            ranges = [
                 (queue.name, priority, bounds[priority], most)
                 for priority in sorted(bounds, reverse=True)
             ]
-            if most <= 0 or not lanes:
+            if most <= 0 or not ranges:
                 continue
-            if len(lanes) == 1 or most == limit:
-                together += lanes
+            if len(ranges) == 1 or most == limit:
+                together += ranges
             else:
                 if together:
                     groups.append((together, limit))
                     together = []
-                groups.append((lanes, most))
+                groups.append((ranges, most))
         if together:
             groups.append((together, limit))
         return groups
 
     def advance(self, claimed: Iterable[ClaimedJob]) -> None:
-        """Remember how far these reach; they come in the order of their lanes."""
+        """Raise the bounds to these jobs, which come in the order in which they are run."""
         for job in claimed:
             bounds = self._bounds.get(job.queue)
             if bounds is not None:
                 bounds[job.priority] = job.run_at
 
     def expect(self, queue: str, run_at: datetime | None) -> None:
-        """A job may have appeared that is due at `run_at`: look there again."""
+        """Lower the bounds to `run_at`: a job may have appeared there."""
         self._hinted = True
         bounds = self._bounds.get(queue)
         if bounds:

@@ -1,7 +1,8 @@
-"""The connection that was used last is used next.
+"""Reuses the connection that was used last.
 
-A pool hands its connections out in turn, and a server process that has just worked is faster than
-one that has slept: a tenth of a single insert. So the last ones are kept at hand for a while.
+A pool hands out its connections in turn, but a server process that has just worked is faster than
+one that has slept: it saves a tenth of a single insert. So the last connections are kept for a
+while before they go back to the pool.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 KEPT = 2
-"""Connections at hand: a worker claims and commits at the same time."""
+"""Connections kept: a worker claims and commits at the same time."""
 KEPT_FOR = 60.0
-"""Seconds after which the pool has its say again: it replaces connections that have grown old."""
+"""Seconds after which they go back to the pool, which replaces old connections."""
 
 
-class Borrowed:
-    """Connections of a pool, on the pool's own loop."""
+class ReusedConnections:
+    """Connections of a pool, used on the pool's own event loop."""
 
     def __init__(self, pool: AsyncConnectionPool[AsyncConnection[TupleRow]]) -> None:
         self._pool = pool
-        self._at_hand: list[AsyncConnection[TupleRow]] = []
+        self._kept: list[AsyncConnection[TupleRow]] = []
         self._keepable: set[AsyncConnection[TupleRow]] = set()
-        """Those that have come from the pool since it was drained last."""
+        """Connections that have come from the pool since it was drained last."""
         self._waiting = 0
-        self._until = 0.0
+        self._keep_until = 0.0
 
     async def open(self) -> None:
         await self._pool.open()
@@ -38,8 +39,8 @@ class Borrowed:
         await self._give_all_back()
 
     async def take(self, timeout: float) -> AsyncConnection[TupleRow]:
-        if self._at_hand:
-            return self._at_hand.pop()
+        if self._kept:
+            return self._kept.pop()
         self._waiting += 1
         try:
             connection = await self._pool.getconn(timeout)
@@ -50,17 +51,17 @@ class Borrowed:
 
     async def put(self, connection: AsyncConnection[TupleRow]) -> None:
         now = time.monotonic()
-        if now >= self._until:
-            self._until = now + KEPT_FOR
+        if now >= self._keep_until:
+            self._keep_until = now + KEPT_FOR
             await self._give_all_back()
         elif (
             not self._waiting
             and not self._pool.closed
-            and len(self._at_hand) < KEPT
+            and len(self._kept) < KEPT
             and connection in self._keepable
             and connection.pgconn.transaction_status == TransactionStatus.IDLE
         ):
-            self._at_hand.append(connection)
+            self._kept.append(connection)
             return
         await self._give_back(connection)
 
@@ -71,8 +72,8 @@ class Borrowed:
         await self._give_all_back()
 
     async def _give_all_back(self) -> None:
-        while self._at_hand:
-            await self._give_back(self._at_hand.pop())
+        while self._kept:
+            await self._give_back(self._kept.pop())
 
     async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
         self._keepable.discard(connection)

@@ -11,10 +11,10 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from headway.drivers.batches import with_literals
-from headway.drivers.postgres import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_parameters import text_parameters
 from headway.ports.statement import Row, Statement
-from headway.stores.postgres.copy_rows import Copy
+from headway.stores.postgres.copy_rows import CopyStatement
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan made while the table was empty must still be right when it is full: what such a plan would
@@ -123,7 +123,7 @@ class AsyncRunner:
         self._began = False
 
     async def execute(self, statement: Statement) -> Sequence[Row]:
-        if isinstance(statement, Copy) and not self._began:
+        if isinstance(statement, CopyStatement) and not self._began:
             try:
                 return await self._copy(statement)
             except NO_COPY:
@@ -133,11 +133,11 @@ class AsyncRunner:
             await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         await self._cursor.execute(
-            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
+            statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
         )
         return await self._cursor.fetchall() if self._cursor.description else ()
 
-    async def _copy(self, statement: Copy) -> Sequence[Row]:
+    async def _copy(self, statement: CopyStatement) -> Sequence[Row]:
         await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
         self._began = True
         async with self._cursor.copy(statement.into.encode()) as data:
@@ -162,7 +162,7 @@ class BlockingRunner:
         self._began = False
 
     def execute(self, statement: Statement) -> Sequence[Row]:
-        if isinstance(statement, Copy) and not self._began:
+        if isinstance(statement, CopyStatement) and not self._began:
             try:
                 return self._copy(statement)
             except NO_COPY:
@@ -172,11 +172,11 @@ class BlockingRunner:
             self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
             self._began = True
         self._cursor.execute(
-            statement.sql.encode(), with_literals(statement), prepare=not statement.varied
+            statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
         )
         return self._cursor.fetchall() if self._cursor.description else ()
 
-    def _copy(self, statement: Copy) -> Sequence[Row]:
+    def _copy(self, statement: CopyStatement) -> Sequence[Row]:
         self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
         self._began = True
         with self._cursor.copy(statement.into.encode()) as data:

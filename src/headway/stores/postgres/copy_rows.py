@@ -1,4 +1,4 @@
-"""Many new jobs at once, by COPY: it takes half of what an insert from arrays takes."""
+"""COPY for many new jobs: it takes half as long as an insert from arrays."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from headway.domain.job import NewJob
 from headway.ports.statement import Statement
 
 COPY_FROM = 100
-"""Jobs from which on the round trips of a COPY are worth it."""
+"""Number of jobs from which on the round trips of a COPY pay off."""
 
 
-class Copy(Statement, frozen=True, gc=False, kw_only=True):
-    """A statement that can also be had by COPY. Whoever cannot, runs it as it is.
+class CopyStatement(Statement, frozen=True, gc=False, kw_only=True):
+    """An insert that can also be run as COPY; drivers without COPY run the insert.
 
-    Both answer how many jobs were new, and when they are due. But COPY knows no conflicts: after
-    an earlier try whose answer was lost, it is refused.
+    Both answer with the number of new jobs and their `run_at`. COPY knows no conflicts: it fails
+    if an earlier try, whose answer was lost, has stored the jobs.
     """
 
     into: str
     jobs: Sequence[NewJob]
     rest: tuple[Any, ...]
-    """What all of them are stored with, in the order of the columns."""
+    """Values that all jobs share, in the order of the columns."""
 
     def lines(self) -> str:
-        """COPY's text. `now` is when the transaction began, by the server's clock."""
+        """The text to copy. PostgreSQL reads `now` as the start of the transaction."""
         rest = "\t".join(["now", "now", *map(_field, self.rest)])
         return "".join(
             [f"{job.id}\t{job.id}\t{job.id}\t{_escaped(job.input)}\t{rest}\n" for job in self.jobs]

@@ -1,9 +1,9 @@
-"""How far a process has pruned, rule by rule.
+"""Where in the index of finished jobs the next pruning of this process starts, for each rule.
 
-What was pruned leaves dead entries in the index until vacuum comes, and while some long transaction
-holds it back, they pile up: a look for more that begins at the oldest reads all of them again. So
-it begins where the last one ended. What was left behind there, because somebody waited for it or
-had it locked, is found by a look at everything now and then.
+Pruned jobs leave dead index entries until vacuum removes them, and these pile up while a long
+transaction holds back vacuum. So a pruning starts where the last one ended. Jobs that were passed
+over, because another job needed them or a transaction had locked them, are found by a look at
+everything now and then.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 
 EVERYTHING = datetime(1, 1, 2, tzinfo=UTC)
 LOOK_AT_ALL_EVERY = 60.0
-"""Seconds between two looks at everything, or twenty times what the last one took."""
+"""Seconds between two looks at everything; at least twenty times as long as a look takes."""
 
 
-class Pruned:
-    """Used by one process; a lost update costs a minute."""
+class PruneBounds:
+    """A lost update costs a minute."""
 
     def __init__(self) -> None:
         self._bounds: dict[PruneRule, datetime] = {}
         self._look_at_all_at: dict[PruneRule, float] = {}
 
     def bound(self, rule: PruneRule) -> datetime:
-        """Nothing that ended before it need be looked at."""
+        """The earliest `finished_at` to look at."""
         if time.monotonic() >= self._look_at_all_at.get(rule, 0.0):
             return EVERYTHING
         return self._bounds.get(rule, EVERYTHING)
 
     def advance(self, rule: PruneRule, last: datetime | None, seconds: float) -> None:
-        """A look took so long, and the last that it pruned had ended then."""
+        """A pruning took so many seconds, and its last job had finished at `last`."""
         if time.monotonic() >= self._look_at_all_at.get(rule, 0.0):
             self._look_at_all_at[rule] = time.monotonic() + max(LOOK_AT_ALL_EVERY, 20 * seconds)
         if last is not None:

@@ -14,8 +14,8 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.failure import first_line
-from headway.domain.names import check_identifier
-from headway.drivers.postgres import connect_arguments, describe, unreachable
+from headway.domain.validation import check_identifier
+from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
 from headway.errors import (
     DataRefused,
     SchemaMissing,
@@ -27,11 +27,12 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.asyncpg import Asyncpg
-from headway.providers.psycopg import PsycopgAsync, PsycopgSync
+from headway.ports.transfer import Transfer
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
-from headway.stores.postgres.connection_reuse import Borrowed
+from headway.stores.postgres.claim import PostgresClaim
+from headway.stores.postgres.connection_reuse import ReusedConnections
+from headway.stores.postgres.connection_timeouts import ConnectionTimeouts
 from headway.stores.postgres.connections import (
     DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
@@ -45,19 +46,43 @@ from headway.stores.postgres.connections import (
     is_transient,
     own_pool,
 )
+from headway.stores.postgres.dialect import PostgresDialect
+from headway.stores.postgres.insert import PostgresInsert, PostgresJobRows
+from headway.stores.postgres.manage import PostgresManage
 from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
-from headway.stores.postgres.operations import PostgresOperations
-from headway.stores.postgres.time_limits import Deadlines
-from headway.stores.retry import Patience, once_more
-from headway.stores.sql.caller_transaction import Joining, layers
+from headway.stores.postgres.prune_bounds import PruneBounds
+from headway.stores.postgres.reap_bounds import ReapBounds
+from headway.stores.postgres.settle import PostgresSettle
+from headway.stores.retry import OperationRetry, once_more
+from headway.stores.sql.audit import SqlAudit
+from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.files import load_migrations
+from headway.stores.sql.find import SqlFind
+from headway.stores.sql.insert import JobRows
+from headway.stores.sql.read import SqlRead
+from headway.stores.sql.statistics import SqlStatistics
+from headway.stores.sql.transfer import SqlTransfer
+from headway.stores.sql.workers import SqlWorkers
+from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PostgresStore(PostgresOperations, Joining, Forkable):
+class PostgresStore(
+    PostgresInsert,
+    PostgresClaim,
+    PostgresSettle,
+    SqlRead,
+    SqlFind,
+    SqlStatistics,
+    PostgresManage,
+    SqlAudit,
+    SqlWorkers,
+    CallerTransactions,
+    Forkable,
+):
     """Jobs in a PostgreSQL schema of their own.
 
     A server that was restarted has ended all its connections, and one that may only read has
@@ -65,9 +90,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     and the next ones lead to where the DSN leads now.
     """
 
-    capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, movable=True
-    )
+    capabilities = Capabilities(durable=True, across_processes=True, transactions=True)
 
     def __init__(
         self,
@@ -75,14 +98,19 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         *,
         schema: str = "headway",
         connections: int = 8,
-        patience: Patience | None = None,
+        retry: OperationRetry | None = None,
         providers: Sequence[Provider] = (),
     ) -> None:
-        PostgresOperations.__init__(self, check_identifier("schema name", schema))
-        Joining.__init__(
+        self._dialect = PostgresDialect(check_identifier("schema name", schema))
+        self._sql = self._dialect.sql
+        self._rows: JobRows = PostgresJobRows(self._dialect)
+        self._claim_bounds = {}
+        self._reap_bounds = ReapBounds()
+        self._prune_bounds = PruneBounds()
+        CallerTransactions.__init__(
             self,
             "postgresql",
-            (*providers, PsycopgAsync(), Asyncpg(), PsycopgSync()),
+            providers,
             "a psycopg, asyncpg, SQLAlchemy or Django connection, or a SQLAlchemy session",
         )
         self.name = describe(dsn)
@@ -90,16 +118,21 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
         self._schema = schema
         self._connections = connections
         self.transactions: int | None = connections
-        self._patience = patience or Patience()
+        self._operation_retry = retry or OperationRetry()
         self._migrations = load_migrations("headway.stores.postgres", f'"{schema}".')
         self.in_child()
         self.watch_forks()
 
     def in_child(self) -> None:
-        self._own: Borrowed | None = None
+        self._own: ReusedConnections | None = None
         self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
         self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
-        self._deadlines = Deadlines()
+        self._timeouts = ConnectionTimeouts()
+        self._time_limits = TimeLimits()
+
+    @property
+    def transfer(self) -> Transfer:
+        return SqlTransfer(self, self._dialect, self._identity)
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"
@@ -114,13 +147,13 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             raise SchemaMissing(self.name)
         if found < needed:
             raise SchemaOutdated(self.name, found, needed)
-        self._own = Borrowed(own_pool(self._dsn, self._connections))
+        self._own = ReusedConnections(own_pool(self._dsn, self._connections))
         self._guests = guest_pool(self._dsn, self._connections)
         self._blocking = blocking_pool(self._dsn, self._connections)
         await self._own.open()
         await self._guests.open()
         self._blocking.open()
-        self._deadlines.start()
+        self._timeouts.start()
 
     async def close(self) -> None:
         own, guests, blocking = self._own, self._guests, self._blocking
@@ -131,7 +164,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             await guests.close()
         if blocking is not None:
             blocking.close()
-        self._deadlines.stop()
+        self._timeouts.stop()
 
     async def migrate(self) -> list[str]:
         try:
@@ -149,8 +182,8 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
             for migration in self._migrations
         ]
 
-    async def identity(self) -> tuple[object, ...]:
-        """A running server is known by when it was started, to the microsecond."""
+    async def _identity(self) -> tuple[object, ...]:
+        """A running server is identified by its start time, to the microsecond."""
         async with await self._connect() as connection:
             cursor = await connection.execute(
                 "select pg_postmaster_start_time(), oid from pg_database"
@@ -164,7 +197,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        limit = self._deadlines.limit(operation, args)
+        limit = self._time_limits.of(operation, args) or LONGEST
         made = partial(operation, *args, **kwargs)
 
         async def attempt() -> T:
@@ -173,7 +206,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise StoreClosed(self.name)
             connection = await pool.take(min(limit, WAIT_FOR_CONNECTION))
             try:
-                with self._deadlines.within(limit, connection):
+                with self._timeouts.within(limit, connection):
                     runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
                     answer = await drive(made(), runner.execute)
                     await runner.end()
@@ -188,14 +221,14 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 await pool.put(connection)
 
         try:
-            return await self._patience.run(attempt, is_transient)
+            return await self._operation_retry.run(attempt, is_transient)
         except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        limit = self._deadlines.limit(operation, args)
+        limit = self._time_limits.of(operation, args) or LONGEST
         made = partial(operation, *args, **kwargs)
 
         def attempt() -> T:
@@ -204,7 +237,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise StoreClosed(self.name)
             try:
                 with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
-                    with self._deadlines.within(limit, connection):
+                    with self._timeouts.within(limit, connection):
                         runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
                         answer = drive_sync(made(), runner.execute)
                         runner.end()
@@ -216,7 +249,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise
 
         try:
-            return self._patience.run_sync(attempt, is_transient)
+            return self._operation_retry.run_sync(attempt, is_transient)
         except DRIVERS_ERRORS as error:
             raise self._explained(error) from error
 
@@ -241,7 +274,7 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                             raise
                         return connection
 
-                    connection = await self._patience.run(attempt, is_transient)
+                    connection = await self._operation_retry.run(attempt, is_transient)
                     ours = False
                     try:
                         yield connection
@@ -256,7 +289,10 @@ class PostgresStore(PostgresOperations, Joining, Forkable):
                 raise
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
-        return getattr(operation, "__self__", None) is self or only_reads(operation, lock=False)
+        """Whether the operation is a verb of the store: an operation that combines several verbs
+        needs a transaction around them."""
+        owner = getattr(operation, "__self__", None)
+        return owner is self or isinstance(owner, SqlTransfer) or only_reads(operation, lock=False)
 
     async def _connect(self) -> AsyncConnection[TupleRow]:
         try:

@@ -1,16 +1,16 @@
-"""Running operations inside a transaction that belongs to the caller, on whatever driver it has."""
+"""Operations inside a transaction of the caller, on a connection of any driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar, cast
 
 from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.provider import AsyncProvider, Provider, SyncProvider
 from headway.ports.statement import Operation
-from headway.providers.lookup import providers_for
 from headway.runtime.cancellation import Cancels
 from headway.stores.sql.drive import drive, drive_sync
 
@@ -19,10 +19,21 @@ T = TypeVar("T")
 
 _MISSING = ("42P01", "3F000")
 """PostgreSQL's codes for a table and a schema that do not exist."""
+_PROVIDERS = {
+    "aiosqlite": ("sqlite", ("Aiosqlite",)),
+    "asyncpg": ("postgresql", ("Asyncpg",)),
+    "django": (None, ("Django",)),
+    "psycopg": ("postgresql", ("PsycopgAsync", "PsycopgSync")),
+    "sqlalchemy": (None, ("SqlAlchemySync", "SqlAlchemyAsync")),
+    "sqlite3": ("sqlite", ("Sqlite3",)),
+}
+"""By the package that defines the class of a connection, or one of its base classes: the database
+of the driver (None: several, so the provider is told which), and the classes of the module of the
+same name in `headway.providers`. The module is imported when such a connection is passed."""
 
 
-class Joining:
-    """`run_in`, `run_in_sync` and `after_commit`, by the first provider that knows the driver."""
+class CallerTransactions:
+    """`run_in`, `run_in_sync` and `after_commit`, by the first provider that accepts `tx`."""
 
     name: str
 
@@ -65,7 +76,7 @@ class Joining:
             raise
 
     def _explain(self, error: Exception) -> None:
-        """Raise what says what to do, where the tables are missing on the caller's connection."""
+        """Raise SchemaMissing if the caller's connection does not find the tables."""
         if any(map(_is_missing_table, layers(error))):
             raise SchemaMissing(self.name) from error
 
@@ -76,7 +87,7 @@ class Joining:
         for provider in self._providers:
             if provider.accepts(tx):
                 return provider
-        for provider in providers_for(tx, self._database):
+        for provider in _find_providers(tx, self._database):
             if provider.accepts(tx):
                 self._providers.append(provider)
                 return provider
@@ -85,12 +96,25 @@ class Joining:
         )
 
 
+def _find_providers(tx: object, database: str) -> Sequence[Provider]:
+    for ancestor in type(tx).__mro__:
+        package = ancestor.__module__.partition(".")[0]
+        if package in _PROVIDERS:
+            only, names = _PROVIDERS[package]
+            if only not in (None, database):
+                return ()
+            module = import_module(f"headway.providers.{package}")
+            arguments = () if only else (database,)
+            return [getattr(module, name)(*arguments) for name in names]
+    return ()
+
+
 def _is_async(provider: Provider) -> bool:
     return iscoroutinefunction(provider.execute)
 
 
 def layers(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those of the drivers that SQLAlchemy and Django have wrapped in it."""
+    """The error, and the driver's errors that SQLAlchemy and Django have wrapped in it."""
     layer: BaseException | None = error
     while layer is not None:
         yield layer

@@ -1,24 +1,27 @@
-"""What differs between SQL stores below the level of statements: how times and lists travel."""
+"""The base class of a SQL store's parts, and what differs between databases: values in rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.lease import Lease
-from headway.domain.queries import WorkerRecord
-from headway.domain.views import AuditRecord
 from headway.ports.statement import Row
 
 
 class Dialect(Protocol):
+    sample_size: int
+    """Size of a sample of the table: pages on PostgreSQL, rows on SQLite."""
+
     @property
-    def sql(self) -> Mapping[str, str]: ...
+    def sql(self) -> Mapping[str, str]:
+        """The statements by name."""
+        ...
 
     def now(self, now: datetime | None) -> Any:
-        """The parameter that stands for the present; None asks for the store's clock."""
+        """The parameter for the present; None asks for the store's clock."""
         ...
 
     def stamp(self, moment: datetime | None) -> Any:
@@ -26,12 +29,23 @@ class Dialect(Protocol):
         ...
 
     def time(self, value: Any) -> datetime:
-        """A column back to a moment in UTC."""
+        """The value of a time column as a moment in UTC."""
         ...
 
     def ids(self, value: Any) -> tuple[str, ...]:
-        """A list column back to ids."""
+        """The value of a list column as ids."""
         ...
+
+
+class SqlPart:
+    """The base class of the parts of a SQL store. The store lists its parts as base classes; parts
+    do not inherit from one another."""
+
+    _dialect: Dialect
+    _sql: Mapping[str, str]
+
+    def _records(self, rows: Iterable[Row]) -> list[JobRecord]:
+        return [to_record(self._dialect, row) for row in rows]
 
 
 def maybe_time(dialect: Dialect, value: Any) -> datetime | None:
@@ -90,31 +104,4 @@ def to_attempt(dialect: Dialect, row: Row) -> AttemptRecord:
         started_at=maybe_time(dialect, row[4]),
         finished_at=dialect.time(row[5]),
         error=row[6],
-    )
-
-
-def to_worker(dialect: Dialect, row: Row) -> WorkerRecord:
-    return WorkerRecord(
-        id=row[0],
-        host=row[1],
-        pid=row[2],
-        queues=tuple(row[3].split("\n")) if row[3] else (),
-        types=tuple(row[4].split("\n")) if row[4] else (),
-        concurrency=row[5],
-        running=row[6],
-        started_at=dialect.time(row[7]),
-        seen_at=dialect.time(row[8]),
-    )
-
-
-def to_audit(dialect: Dialect, row: Row) -> AuditRecord:
-    return AuditRecord(
-        id=str(row[0]),
-        at=dialect.time(row[1]),
-        actor=row[2],
-        action=row[3],
-        target=row[4],
-        count=row[5],
-        before=row[6],
-        after=row[7],
     )

@@ -6,7 +6,7 @@ stopped; a small set that no index has by id is looked at as a whole, or not at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,10 +17,10 @@ from headway.domain.failure import FINGERPRINT
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
 from headway.domain.queries import MAX_PAGE, JobFilter, Page
-from headway.domain.views import Counted
+from headway.domain.views import Count
 from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Row, Statement, reading
-from headway.stores.sql.dialect import Dialect, to_record
+from headway.stores.sql.dialect import Dialect, SqlPart
 
 SCAN = 10_000
 """Jobs looked at for one page, unless nothing was found among them."""
@@ -56,10 +56,7 @@ class Way:
         self.few = few
 
 
-class Finding:
-    _dialect: Dialect
-    _sql: Mapping[str, str]
-
+class SqlFind(SqlPart):
     @reading
     def find(
         self,
@@ -87,10 +84,10 @@ class Finding:
         self, which: JobFilter, start: str, limit: int, now: datetime | None
     ) -> Operation[Page]:
         if not has_text(which):
-            rows, last = yield from self._look("find", which, start, SCAN, limit + 1, now)
+            rows, last = yield from look(self._dialect, "find", which, start, SCAN, limit + 1, now)
             jobs = self._records(rows[:limit])
             return Page(jobs, jobs[-1].id if len(rows) > limit else last)
-        rows, last = yield from self._look("judge", which, start, SCAN, JUDGED, now)
+        rows, last = yield from look(self._dialect, "judge", which, start, SCAN, JUDGED, now)
         found: list[str] = []
         for id, input, last_error in rows:
             if matches_text(which, input, last_error):
@@ -108,39 +105,19 @@ class Finding:
     @reading
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
-    ) -> Operation[Counted]:
+    ) -> Operation[Count]:
         which = yield from self._completed(which)
         if not _can_match(which):
-            return Counted(0)
+            return Count(0)
         if has_text(which):
-            rows, last = yield from self._look("judge", which, NEWEST, SCAN, JUDGED, now)
+            rows, last = yield from look(self._dialect, "judge", which, NEWEST, SCAN, JUDGED, now)
             found = sum(matches_text(which, input, error) for _, input, error in rows)
             every = last is None and len(rows) < JUDGED
-            return Counted(min(found, at_most), every and found <= at_most)
-        rows, last = yield from self._look("count", which, NEWEST, SCAN_TO_COUNT, at_most + 1, now)
-        return Counted(min(len(rows), at_most), last is None and len(rows) <= at_most)
-
-    def _look(
-        self, verb: str, which: JobFilter, cursor: str, scan: int, most: int, now: datetime | None
-    ) -> Operation[tuple[list[Row], str | None]]:
-        """What matches, newest first, and the job at which looking ended, if it did early."""
-        way = _way(which)
-        conditions = self._conditions(which, cursor, now)
-        last: str | None = None
-        while True:
-            looked = max(FEW, most) if way.few else most if way.precise else scan
-            rows: Sequence[Row] = yield Statement(
-                self._sql[f"{verb}_{way.name}"],
-                (*conditions, looked, most, *way.params),
-                alone=True,
-            )
-            told = rows[0][0]
-            if not way.few:
-                last = None if told is None else str(told)
-            elif not told:  # these are more than a few
-                way = Way("newest")
-                continue
-            return [row[1:] for row in rows if row[1] is not None], last
+            return Count(min(found, at_most), every and found <= at_most)
+        rows, last = yield from look(
+            self._dialect, "count", which, NEWEST, SCAN_TO_COUNT, at_most + 1, now
+        )
+        return Count(min(len(rows), at_most), last is None and len(rows) <= at_most)
 
     def _completed(self, which: JobFilter) -> Operation[JobFilter]:
         """The filter with what follows from it: only dead letters have fingerprints, and those of
@@ -156,30 +133,59 @@ class Finding:
                 fingerprints = found or ("-" * FINGERPRINT,)  # which there is none of
         return structs.replace(which, states=states, fingerprints=fingerprints)
 
-    def _conditions(self, which: JobFilter, cursor: str, now: datetime | None) -> tuple[Any, ...]:
-        """The parameters of `match.conditions`."""
-        types = [each for each in which.types if not each.endswith("*")]
-        return (
-            cursor,
-            [str(state) for state in which.states] or None,
-            which.due,
-            self._dialect.now(now),
-            types if which.types else None,
-            [each[:-1] for each in which.types if each.endswith("*")] or None,
-            list(which.queues) or None,
-            list(which.workers) or None,
-            list(which.keys) or None,
-            list(which.fingerprints) or None,
-            which.created.under,
-            which.created.over,
-            which.finished.under,
-            which.finished.over,
-            input_needles(which) or None,
-            error_needles(which) or None,
-        )
 
-    def _records(self, rows: Iterable[Row]) -> list[JobRecord]:
-        return [to_record(self._dialect, row) for row in rows]
+def look(
+    dialect: Dialect,
+    verb: str,
+    which: JobFilter,
+    cursor: str,
+    scan: int,
+    most: int,
+    now: datetime | None,
+) -> Operation[tuple[list[Row], str | None]]:
+    """What matches, newest first, and the job at which looking ended, if it did early."""
+    way = _way(which)
+    parameters = conditions(dialect, which, cursor, now)
+    last: str | None = None
+    while True:
+        looked = max(FEW, most) if way.few else most if way.precise else scan
+        rows: Sequence[Row] = yield Statement(
+            dialect.sql[f"{verb}_{way.name}"],
+            (*parameters, looked, most, *way.params),
+            alone=True,
+        )
+        told = rows[0][0]
+        if not way.few:
+            last = None if told is None else str(told)
+        elif not told:  # these are more than a few
+            way = Way("newest")
+            continue
+        return [row[1:] for row in rows if row[1] is not None], last
+
+
+def conditions(
+    dialect: Dialect, which: JobFilter, cursor: str, now: datetime | None
+) -> tuple[Any, ...]:
+    """The parameters of `match.conditions`."""
+    types = [each for each in which.types if not each.endswith("*")]
+    return (
+        cursor,
+        [str(state) for state in which.states] or None,
+        which.due,
+        dialect.now(now),
+        types if which.types else None,
+        [each[:-1] for each in which.types if each.endswith("*")] or None,
+        list(which.queues) or None,
+        list(which.workers) or None,
+        list(which.keys) or None,
+        list(which.fingerprints) or None,
+        which.created.under,
+        which.created.over,
+        which.finished.under,
+        which.finished.over,
+        input_needles(which) or None,
+        error_needles(which) or None,
+    )
 
 
 def _can_match(which: JobFilter) -> bool:

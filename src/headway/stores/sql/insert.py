@@ -1,4 +1,4 @@
-"""Storing new jobs, in groups that differ only in id and input, after what they wait for."""
+"""New jobs: their deduplication, and their rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from headway.domain.schedule import After, At
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
-from headway.stores.sql.read import Reading
+from headway.stores.sql.dialect import Dialect, SqlPart
+from headway.stores.sql.find import is_id
 
 
-class Inserting(Reading):
-    """The verb `insert`, and what a completion needs of it."""
+class SqlInsert(SqlPart):
+    """insert, with deduplication."""
+
+    _rows: JobRows
 
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
         if any(job.dedup_key is not None for job in jobs):
             return (yield from self._insert_deduplicated(jobs, now))
-        stored = yield from self._store(jobs, (), now)
+        stored = yield from self._rows.insert(jobs, (), now)
         return [stored[job.id] for job in jobs]
 
     def _insert_deduplicated(
@@ -51,7 +54,7 @@ class Inserting(Reading):
             for job in jobs
             if job.id not in answers and not _belongs_to(job, answers.keys())
         ]
-        stored = yield from self._store(wanted, (), now)
+        stored = yield from self._rows.insert(wanted, (), now)
         given: list[Inserted] = []
         for job in jobs:
             found = stored.get(job.id)
@@ -88,7 +91,16 @@ class Inserting(Reading):
         writer at a time has nothing to do."""
         yield from ()
 
-    def _store(
+
+class JobRows(SqlPart):
+    """Inserts the rows of new jobs, for `insert` and for the jobs that continue a sequence. Jobs
+    that differ only in id and input go into one statement."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._sql = dialect.sql
+
+    def insert(
         self, jobs: Sequence[NewJob], awaited: Collection[str], now: datetime | None
     ) -> Operation[dict[str, Inserted]]:
         """Store jobs in order; those in `awaited` are born with somebody waiting for them."""
@@ -188,7 +200,7 @@ class Inserting(Reading):
 
     def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
         """Everything about a job but its id and input, as parameters of `insert`."""
-        at, delay = self._when(job.schedule)
+        at, delay = self.when(job.schedule)
         return (
             at,
             delay or 0.0,
@@ -211,9 +223,9 @@ class Inserting(Reading):
             job.trace,
         )
 
-    def _kind(self, job: NewJob) -> tuple[Any, ...]:
+    def kind(self, job: NewJob) -> tuple[Any, ...]:
         """What jobs that continue sequences can have in common, as parameters."""
-        at, delay = self._when(job.schedule)
+        at, delay = self.when(job.schedule)
         return (
             at,
             delay or 0.0,
@@ -226,7 +238,7 @@ class Inserting(Reading):
             job.dedup_key,
         )
 
-    def _own_part(self, job: NewJob) -> tuple[Any, ...]:
+    def own_part(self, job: NewJob) -> tuple[Any, ...]:
         """And what each of them has for itself."""
         return (
             job.id,
@@ -239,7 +251,7 @@ class Inserting(Reading):
             job.trace,
         )
 
-    def _when(self, schedule: At | After) -> tuple[Any, float | None]:
+    def when(self, schedule: At | After) -> tuple[Any, float | None]:
         """A schedule as two parameters: a moment, or a delay in seconds."""
         match schedule:
             case At(moment):
@@ -258,13 +270,15 @@ class Inserting(Reading):
         incomplete: set[str] = set()
         tried: dict[str, str] = {}
         while unknown:
-            current = yield from self.current(unknown)
+            known = [id for id in unknown if is_id(id)]
+            rows = yield Statement(self._sql["current"], (known,), alone=True)
+            current = {job.sequence_id: job.id for job in self._records(rows)}
             last: dict[str, str] = {}
-            for sequence_id, job in zip(unknown, current, strict=True):
-                if job is None:
+            for sequence_id in unknown:
+                if (job_id := current.get(sequence_id)) is None:
                     raise JobNotFound(sequence_id)
-                if tried.get(sequence_id) != job.id:  # else: it completed, and nothing followed
-                    last[job.id] = sequence_id
+                if tried.get(sequence_id) != job_id:  # else: it completed, and nothing followed
+                    last[job_id] = sequence_id
             tried = {sequence_id: job_id for job_id, sequence_id in last.items()}
             if not last:
                 break

@@ -1,4 +1,4 @@
-"""Levers: cancel, retry, trigger, pause; what workers and operators leave behind."""
+"""cancel, retry, trigger, pause. How jobs are deleted differs from store to store."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from datetime import datetime
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.queries import ProgressReport, WorkerRecord
-from headway.domain.views import AuditRecord
 from headway.ports.statement import Operation, Statement
-from headway.stores.sql.settle import Settling
+from headway.stores.sql.dialect import SqlPart
 
 
-class Managing(Settling):
+class SqlManage(SqlPart):
     def cancel(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
@@ -56,67 +54,3 @@ class Managing(Settling):
 
     def pause(self, queue: str, paused: bool, *, now: datetime | None = None) -> Operation[None]:
         yield Statement(self._sql["pause"], (queue, paused, self._dialect.now(now)), alone=True)
-
-    def report(
-        self, reports: Sequence[ProgressReport], *, now: datetime | None = None
-    ) -> Operation[None]:
-        newest = {said.job_id: said for said in reports}
-        if newest:
-            yield Statement(
-                self._sql["report"],
-                (self._dialect.now(now),),
-                [(said.job_id, said.token, said.fraction, said.note) for said in newest.values()],
-                alone=True,
-            )
-
-    def note(self, record: AuditRecord, *, now: datetime | None = None) -> Operation[None]:
-        yield Statement(
-            self._sql["note"],
-            (
-                record.id,
-                self._dialect.now(now),
-                record.actor,
-                record.action,
-                record.target,
-                record.count,
-                record.before,
-                record.after,
-            ),
-            alone=True,
-        )
-
-    def forget_notes(self, older_than: float, *, now: datetime | None = None) -> Operation[int]:
-        rows = yield Statement(
-            self._sql["forget_notes"], (older_than, self._dialect.now(now)), alone=True
-        )
-        return len(rows)
-
-    def beat(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
-        yield Statement(
-            self._sql["beat"],
-            (
-                worker.id,
-                worker.host,
-                worker.pid,
-                "\n".join(worker.queues),
-                "\n".join(worker.types),
-                worker.concurrency,
-                worker.running,
-                self._dialect.now(now),
-            ),
-            alone=True,
-        )
-
-    def forget_workers(
-        self,
-        ids: Sequence[str] = (),
-        *,
-        unseen_for: float | None = None,
-        now: datetime | None = None,
-    ) -> Operation[int]:
-        rows = yield Statement(
-            self._sql["forget_workers"],
-            (list(ids), unseen_for, self._dialect.now(now)),
-            alone=True,
-        )
-        return len(rows)

@@ -23,15 +23,17 @@ from headway.domain.settlement import (
     without_repeats,
 )
 from headway.ports.statement import Operation, Row, Statement
-from headway.stores.sql.dialect import maybe_id, maybe_time
-from headway.stores.sql.insert import Inserting
+from headway.stores.sql.dialect import SqlPart, maybe_id, maybe_time
+from headway.stores.sql.insert import JobRows
 
 _Lease = tuple[JobState | None, str | None, datetime | None]
 """State, token and expiry of a row; all None if there is none."""
 
 
-class Settling(Inserting):
-    """The verbs `extend`, `settle` and `finish`."""
+class SqlSettle(SqlPart):
+    """extend, settle and finish."""
+
+    _rows: JobRows
 
     def extend(
         self,
@@ -89,7 +91,7 @@ class Settling(Inserting):
             elif successor.blockers or successor.id_given:
                 special.append(settlement)
             else:
-                kind = self._kind(successor)
+                kind = self._rows.kind(successor)
                 continued.setdefault(kind, []).append((settlement, successor))
         applied: set[str] = set()
         freed: list[Freed] = []
@@ -177,7 +179,7 @@ class Settling(Inserting):
             elif is_awaited:
                 ended.append(str(sequence_id))
         if following:
-            yield from self._store(following, awaited, now)
+            yield from self._rows.insert(following, awaited, now)
         if not ended:
             return []
         freed = yield Statement(self._sql["free"], (ended, self._dialect.now(now)))
@@ -225,7 +227,7 @@ class Settling(Inserting):
             case Release():
                 return (id, token, "pending", None, None, False, None, None, False, None)
             case Reschedule():
-                at, delay = self._when(change.schedule)
+                at, delay = self._rows.when(change.schedule)
                 return (id, token, "pending", delay, at, False, "rescheduled", None,
                         False, None)  # fmt: skip
             case Lose():

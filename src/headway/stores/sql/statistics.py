@@ -15,13 +15,14 @@ from headway.domain.queries import (
     EndedCount,
     EndedJob,
     FailureCount,
+    JobCount,
     JobFilter,
     Tally,
     group_failures,
 )
 from headway.ports.statement import Operation, Row, Statement, reading
-from headway.stores.sql.dialect import maybe_time
-from headway.stores.sql.find import NEWEST, Finding
+from headway.stores.sql.dialect import SqlPart, maybe_time
+from headway.stores.sql.find import NEWEST, conditions, look
 
 COUNTED = 3_000
 """Jobs of one state that are counted one by one."""
@@ -35,10 +36,7 @@ _Group = tuple[str, str, JobState, bool]
 """Queue, type, state, due."""
 
 
-class Surveying(Finding):
-    _sample_size: int
-    """How much of the table is a sample: pages on PostgreSQL, rows on SQLite."""
-
+class SqlStatistics(SqlPart):
     @reading
     def time(self, *, now: datetime | None = None) -> Operation[datetime]:
         rows = yield Statement(self._sql["time"], (self._dialect.now(now),), alone=True)
@@ -48,7 +46,7 @@ class Surveying(Finding):
     def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
         present = self._dialect.now(now)
         rows: Sequence[Row] = yield Statement(
-            self._sql["sample"], (present, self._sample_size), alone=True
+            self._sql["sample"], (present, self._dialect.sample_size), alone=True
         )
         share = rows[0][0] or 1.0
         sampled = {_group(row[1:]): row[5:] for row in rows if row[1] is not None}
@@ -79,6 +77,14 @@ class Surveying(Finding):
             )
             for (queue, type_, state, due), (count, oldest, exact) in sorted(groups.items())
             if count
+        ]
+
+    @reading
+    def counts(self) -> Operation[list[JobCount]]:
+        rows = yield Statement(self._sql["counts"], alone=True)
+        return [
+            JobCount(queue, type, JobState(state), count, self._dialect.time(oldest))
+            for queue, type, state, count, oldest in rows
         ]
 
     @reading
@@ -121,8 +127,8 @@ class Surveying(Finding):
             return []
         which = structs.replace(which, states=(JobState.FAILED,))
         if has_text(which):
-            rows, last = yield from self._look(
-                "find", which, NEWEST, FAILURES_LOOKED_AT, MAX_PAGE, now
+            rows, last = yield from look(
+                self._dialect, "find", which, NEWEST, FAILURES_LOOKED_AT, MAX_PAGE, now
             )
             jobs = [
                 job for job in self._records(rows) if matches_text(which, job.input, job.last_error)
@@ -131,10 +137,9 @@ class Surveying(Finding):
         if which == JobFilter(states=which.states):
             statement = Statement(self._sql["failures"], (FAILURES, limit), alone=True)
         else:
-            conditions = self._conditions(which, NEWEST, now)
             statement = Statement(
                 self._sql["failures_matching"],
-                (*conditions, FAILURES_LOOKED_AT, limit),
+                (*conditions(self._dialect, which, NEWEST, now), FAILURES_LOOKED_AT, limit),
                 alone=True,
             )
         rows = yield statement

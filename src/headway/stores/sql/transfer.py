@@ -1,25 +1,41 @@
-"""Jobs that leave for another store, or come from one."""
+"""Jobs that move to another store, or come from one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.transfer import Departure, PackedJob
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation, Statement
-from headway.stores.sql.dialect import to_attempt, to_record
-from headway.stores.sql.manage import Managing
+from headway.ports.store import Store
+from headway.ports.transfer import BatchOutcome, MovedJob
+from headway.stores.sql.dialect import Dialect, SqlPart, to_attempt, to_record
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(PackedJob)
+_decoder = msgspec.json.Decoder(MovedJob)
 
 
-class Moving(Managing):
+class SqlTransfer(SqlPart):
+    """Made for a store, and run by it. `identity` says which database and tables hold the jobs."""
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        identity: Callable[[], Awaitable[tuple[object, ...]]],
+    ) -> None:
+        self.store = store
+        self._identity = identity
+        self._dialect = dialect
+        self._sql = dialect.sql
+
+    async def identity(self) -> tuple[object, ...]:
+        return await self._identity()
+
     def movable(
         self, states: Sequence[JobState], after: str | None, limit: int
     ) -> Operation[list[tuple[str, str]]]:
@@ -28,7 +44,7 @@ class Moving(Managing):
         )
         return [(str(row[0]), str(row[1])) for row in rows]
 
-    def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[PackedJob]]:
+    def trees(self, root_ids: Sequence[str], *, lock: bool = False) -> Operation[list[MovedJob]]:
         rows = yield Statement(self._sql["trees_locked" if lock else "trees"], (list(root_ids),))
         jobs = [(to_record(self._dialect, row), row[-1]) for row in rows]
         rows = yield Statement(self._sql["attempts_of"], ([job.id for job, _ in jobs],))
@@ -36,15 +52,17 @@ class Moving(Managing):
         for row in rows:
             attempt = to_attempt(self._dialect, row)
             attempts.setdefault(attempt.job_id, []).append(attempt)
-        return [PackedJob(job, waiting, tuple(attempts.get(job.id, ()))) for job, waiting in jobs]
+        return [MovedJob(job, waiting, tuple(attempts.get(job.id, ()))) for job, waiting in jobs]
 
-    def put(self, jobs: Sequence[PackedJob]) -> Operation[None]:
-        rows = yield Statement(self._sql["put"], rows=[self._columns(packed) for packed in jobs])
+    def insert_moved(self, jobs: Sequence[MovedJob]) -> Operation[None]:
+        rows = yield Statement(
+            self._sql["insert_moved"], rows=[self._columns(moved) for moved in jobs]
+        )
         stored = {str(row[0]) for row in rows}
-        for packed in jobs:
-            if packed.job.id not in stored:
-                raise DuplicateJob(packed.job.id)
-        attempts = [attempt for packed in jobs for attempt in packed.attempts]
+        for moved in jobs:
+            if moved.job.id not in stored:
+                raise DuplicateJob(moved.job.id)
+        attempts = [attempt for moved in jobs for attempt in moved.attempts]
         if attempts:
             yield Statement(
                 self._sql["add_attempts"],
@@ -62,41 +80,41 @@ class Moving(Managing):
                 ],
             )
         blockers = [
-            (packed.job.id, position, blocker)
-            for packed in jobs
-            for position, blocker in enumerate(packed.job.blockers)
+            (moved.job.id, position, blocker)
+            for moved in jobs
+            for position, blocker in enumerate(moved.job.blockers)
         ]
         if blockers:
             yield Statement(self._sql["add_blockers"], rows=blockers)
 
-    def pack(self, batch: str, jobs: Sequence[PackedJob]) -> Operation[None]:
+    def stage(self, batch: str, jobs: Sequence[MovedJob]) -> Operation[None]:
         yield Statement(
-            self._sql["pack"],
+            self._sql["stage"],
             (batch,),
-            [(packed.job.id, _encoder.encode(packed).decode()) for packed in jobs],
+            [(moved.job.id, _encoder.encode(moved).decode()) for moved in jobs],
             alone=True,
         )
 
-    def unpack(self, batch: str) -> Operation[list[PackedJob]]:
-        rows = yield Statement(self._sql["unpack"], (batch,), alone=True)
+    def take_staged(self, batch: str) -> Operation[list[MovedJob]]:
+        rows = yield Statement(self._sql["take_staged"], (batch,), alone=True)
         return [_decoder.decode(row[0]) for row in rows]
 
-    def luggage(self, limit: int) -> Operation[list[str]]:
-        rows = yield Statement(self._sql["luggage"], (limit,), alone=True)
+    def staged_batches(self, limit: int) -> Operation[list[str]]:
+        rows = yield Statement(self._sql["staged_batches"], (limit,), alone=True)
         return [str(row[0]) for row in rows]
 
-    def depart(
-        self, batch: str, departure: Departure, *, now: datetime | None = None
-    ) -> Operation[Departure]:
-        yield Statement(self._sql["depart"], (batch, str(departure), self._dialect.now(now)))
-        rows = yield Statement(self._sql["departure"], (batch,))
-        return Departure(rows[0][0])
+    def set_outcome(
+        self, batch: str, outcome: BatchOutcome, *, now: datetime | None = None
+    ) -> Operation[BatchOutcome]:
+        yield Statement(self._sql["set_outcome"], (batch, str(outcome), self._dialect.now(now)))
+        rows = yield Statement(self._sql["outcome"], (batch,))
+        return BatchOutcome(rows[0][0])
 
-    def forget_departure(self, batch: str) -> Operation[None]:
-        yield Statement(self._sql["forget_departure"], (batch,), alone=True)
+    def delete_outcome(self, batch: str) -> Operation[None]:
+        yield Statement(self._sql["delete_outcome"], (batch,), alone=True)
 
-    def _columns(self, packed: PackedJob) -> tuple[Any, ...]:
-        job: JobRecord = packed.job
+    def _columns(self, moved: MovedJob) -> tuple[Any, ...]:
+        job: JobRecord = moved.job
         stamp = self._dialect.stamp
         return (
             job.id,
@@ -114,7 +132,7 @@ class Moving(Managing):
             job.max_attempts,
             job.max_losses,
             job.lease_version,
-            packed.waiting,
+            moved.waiting,
             job.priority,
             bool(job.blockers),
             job.awaited,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from headway.domain.names import check_identifier
+from headway.domain.validation import check_identifier
 from headway.errors import (
     ConfigurationError,
     DataRefused,
@@ -26,15 +26,27 @@ from headway.errors import (
 from headway.ports.provider import Provider
 from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
-from headway.providers.sqlite3 import Sqlite3
+from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
-from headway.stores.sql.caller_transaction import Joining
+from headway.stores.sql.audit import SqlAudit
+from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
-from headway.stores.sql.files import Migration, load_migrations
-from headway.stores.sqlite.operations import SqliteOperations
+from headway.stores.sql.files import load_migrations
+from headway.stores.sql.find import SqlFind
+from headway.stores.sql.insert import JobRows, SqlInsert
+from headway.stores.sql.read import SqlRead
+from headway.stores.sql.statistics import SqlStatistics
+from headway.stores.sql.transfer import SqlTransfer
+from headway.stores.sql.workers import SqlWorkers
+from headway.stores.sqlite.claim import SqliteClaim
+from headway.stores.sqlite.dialect import SqliteDialect
+from headway.stores.sqlite.insert import SqliteJobRows
+from headway.stores.sqlite.manage import SqliteManage
+from headway.stores.sqlite.migrate import applied_migrations, apply_migrations, script
+from headway.stores.sqlite.settle import SqliteSettle
 from headway.stores.sqlite.threads import ConnectionThread, in_own_thread
 from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy, wait_while_busy
-from headway.stores.sqlite.write_turns import Turns
+from headway.stores.sqlite.write_turns import WriteTurns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,11 +61,23 @@ _spoiled: set[str] = set()
 """Files to which connections were open when this process was forked."""
 
 
-class SqliteStore(SqliteOperations, Joining, Forkable):
+class SqliteStore(
+    SqlInsert,
+    SqliteClaim,
+    SqliteSettle,
+    SqlRead,
+    SqlFind,
+    SqlStatistics,
+    SqliteManage,
+    SqlAudit,
+    SqlWorkers,
+    CallerTransactions,
+    Forkable,
+):
     """Jobs in an SQLite file, under a table prefix of their own."""
 
     capabilities = Capabilities(
-        durable=True, across_processes=True, transactions=True, one_writer=True, movable=True
+        durable=True, across_processes=True, transactions=True, one_writer=True
     )
     transactions: int | None = 1
 
@@ -69,11 +93,13 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             raise ConfigurationError(
                 f"Python's SQLite is {sqlite3.sqlite_version}; Headway needs 3.35 or later"
             )
-        SqliteOperations.__init__(self, check_identifier("table prefix", prefix) if prefix else "")
-        Joining.__init__(
+        self._dialect = SqliteDialect(check_identifier("table prefix", prefix) if prefix else "")
+        self._sql = self._dialect.sql
+        self._rows: JobRows = SqliteJobRows(self._dialect)
+        CallerTransactions.__init__(
             self,
             "sqlite",
-            (*providers, Sqlite3()),
+            providers,
             "a sqlite3, aiosqlite, SQLAlchemy or Django connection to the same file, "
             "or a SQLAlchemy session",
         )
@@ -82,7 +108,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         self._prefix = prefix
         self._busy_for = busy_for
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
-        self._turns = Turns()
+        self._turns = WriteTurns()
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
         self._others: set[sqlite3.Connection] = set()
@@ -117,7 +143,7 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             self._may_connect.notify_all()
 
     def in_child(self) -> None:
-        self._turns = Turns()
+        self._turns = WriteTurns()
         self._writer = self._reader = None
         self._others = set()
         self._leaving = []
@@ -128,6 +154,10 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     def _threads(self) -> list[ConnectionThread]:
         known = (self._writer, self._reader, *self._leaving)
         return [thread for thread in known if thread is not None]
+
+    @property
+    def transfer(self) -> Transfer:
+        return SqlTransfer(self, self._dialect, partial(asyncio.to_thread, self._identity))
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
@@ -157,21 +187,8 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
     async def migration_status(self) -> list[MigrationStatus]:
         return await asyncio.to_thread(self._status)
 
-    async def identity(self) -> tuple[object, ...]:
-        return await asyncio.to_thread(self._identity)
-
     def migration_script(self) -> str:
-        parts = ["begin immediate;", prelude(self._prefix)]
-        for migration in self._migrations:
-            parts += [
-                f"-- {migration.name}",
-                migration.sql,
-                (
-                    f"insert into {self._prefix}migration values "
-                    f"({migration.version}, '{migration.name}', unixepoch() * 1000000);"
-                ),
-            ]
-        return "\n".join([*parts, "commit;", ""])
+        return script(self._prefix, self._migrations)
 
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -284,8 +301,8 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
         return connection
 
     def _identity(self) -> tuple[object, ...]:
-        """A file is known by its number on its disk, which links lead to as well; one that is not
-        there yet by where it would be."""
+        """Device and inode of the file, the same for all its links; the path of a file that does
+        not exist yet."""
         path = Path(self._path)
         try:
             file = path.stat()
@@ -321,18 +338,9 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             cause, advice = str(error), "check the path and the disk"
         return StoreRefused(self.name, cause, advice)
 
-    def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
-        table = f"{self._prefix}migration"
-        exists = connection.execute(
-            "select 1 from sqlite_master where type = 'table' and name = ?", (table,)
-        ).fetchone()
-        if not exists:
-            return {}
-        return dict(connection.execute(f"select version, applied_at from {table}").fetchall())
-
     def _check_schema(self) -> None:
         with self._connected() as connection:
-            found = max(self._applied(connection), default=0)
+            found = max(applied_migrations(connection, self._prefix), default=0)
         needed = self._migrations[-1].version
         if found == 0:
             raise SchemaMissing(self.name)
@@ -341,36 +349,24 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
 
     def _migrate(self) -> list[str]:
         with self._connected() as connection:
-            if self._applied(connection).keys() >= {step.version for step in self._migrations}:
-                return []  # without the lock: who opens may hold it, in a transaction of theirs
+            done = applied_migrations(connection, self._prefix)
+            if done.keys() >= {step.version for step in self._migrations}:
+                return []  # without the lock: the caller may hold it, in a transaction of its own
             begin_immediate(connection, self._busy_for)
             try:
-                missing = self._apply_missing(connection)
+                now = self._dialect.now(None)
+                applied = apply_migrations(connection, self._prefix, self._migrations, now)
             except BaseException:
                 connection.rollback()
                 raise
             connection.commit()
-        return [migration.name for migration in missing]
-
-    def _apply_missing(self, connection: sqlite3.Connection) -> list[Migration]:
-        for statement in split(prelude(self._prefix)):
-            connection.execute(statement)
-        done = self._applied(connection)
-        missing = [migration for migration in self._migrations if migration.version not in done]
-        for migration in missing:
-            for statement in split(migration.sql):
-                connection.execute(statement)
-            connection.execute(
-                f"insert into {self._prefix}migration (version, name, applied_at) values (?, ?, ?)",
-                (migration.version, migration.name, self._dialect.now(None)),
-            )
-        return missing
+        return applied
 
     def _status(self) -> list[MigrationStatus]:
         applied: dict[int, int] = {}
         if Path(self._path).exists():  # asking must not make the file
             with self._connected() as connection:
-                applied = self._applied(connection)
+                applied = applied_migrations(connection, self._prefix)
         return [
             MigrationStatus(
                 migration.version,
@@ -379,25 +375,3 @@ class SqliteStore(SqliteOperations, Joining, Forkable):
             )
             for migration in self._migrations
         ]
-
-
-def prelude(prefix: str) -> str:
-    return (
-        f"create table if not exists {prefix}migration (\n"
-        "    version integer primary key,\n"
-        "    name text not null,\n"
-        "    applied_at integer not null\n"
-        ");\n"
-    )
-
-
-def split(script: str) -> list[str]:
-    """The statements of a script; executescript would commit the transaction under way."""
-    statements: list[str] = []
-    rest = ""
-    for line in script.splitlines(keepends=True):
-        rest += line
-        if sqlite3.complete_statement(rest):
-            statements.append(rest)
-            rest = ""
-    return statements

@@ -18,12 +18,12 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
+from headway.drivers.sqlite import execute
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation
-from headway.providers.sqlite3 import execute
 from headway.stores.sql.drive import drive_sync
 from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy
-from headway.stores.sqlite.write_turns import Turns
+from headway.stores.sqlite.write_turns import WriteTurns
 
 T = TypeVar("T")
 Work = tuple[Callable[[], Operation[Any]], "Future[Any]"]
@@ -42,7 +42,7 @@ class ConnectionThread:
         connect: Callable[[], sqlite3.Connection],
         store: str,
         busy_for: float,
-        turns: Turns | None,
+        turns: WriteTurns | None,
     ) -> None:
         """With `turns` it writes, without them it only reads."""
         self._connect = connect

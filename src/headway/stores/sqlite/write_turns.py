@@ -18,7 +18,7 @@ LOOK_EVERY = 0.1
 """Seconds after which a thread that waits looks whether it still should."""
 
 
-class Turns:
+class WriteTurns:
     """Safe to use from any thread and any event loop."""
 
     def __init__(self) -> None:

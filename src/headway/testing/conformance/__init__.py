@@ -1,3 +1,3 @@
-"""Conformance cases for stores, notifiers and providers, as plain functions: run them against
-your own.
+"""Conformance cases for stores, notifiers and providers, as plain functions: run them against your
+own.
 """

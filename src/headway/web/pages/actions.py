@@ -1,4 +1,4 @@
-"""What forms do to jobs: to those that were selected, or to all that match a filter."""
+"""Actions on the selected jobs, or on all jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from starlette.routing import Route
 
 from headway.domain.filters import parse_filter
 from headway.domain.views import JobAction
-from headway.web.context import desk_of
+from headway.ports.admin import Actions, Questions
+from headway.web.context import context_of
+from headway.web.html import own_path, page, read_own_form, redirect
 from headway.web.pages.jobs import VERBS
 from headway.web.problems import Refused
 from headway.web.request_body import Form
 from headway.web.search import Search
-from headway.web.templating import own_path, page, read_own_form, redirect
 
 COUNTED = 20_000
-PATIENCE = 2.0
-"""Seconds that one request goes on with a bulk action; the page then asks for the rest."""
+ACT_FOR = 2.0
+"""Seconds of a bulk action in one request; the page then asks for the rest."""
 
 
 async def act_on_selected(request: Request) -> Response:
@@ -28,8 +29,8 @@ async def act_on_selected(request: Request) -> Response:
     ids = form.all("id")
     back = own_path(form.one("back"))
     if not ids:
-        raise Refused(400, "nothing_selected", "No job was selected; tick some and try again.")
-    batch = await desk_of(request).operator(request).act(action, ids)
+        raise Refused(400, "nothing_selected", "No job was selected.")
+    batch = await context_of(request).act(request, Actions.act, action, ids)
     if action is JobAction.DELETE and back.startswith("/jobs/"):
         back = "/jobs"  # the page it came from is about what is gone
     return redirect(
@@ -38,12 +39,12 @@ async def act_on_selected(request: Request) -> Response:
 
 
 async def confirm_all(request: Request) -> Response:
-    """How many it would be, and whether that is meant."""
+    """Asks before the action, with the number of jobs."""
     search = Search.of(request)
     action = _action(request.query_params.get("action", ""))
     count = None
     if search.which is not None:
-        count = await desk_of(request).insight.count(search.which, at_most=COUNTED)
+        count = await context_of(request).ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "act_on_all.html",
@@ -58,18 +59,17 @@ async def confirm_all(request: Request) -> Response:
 
 
 async def act_on_all(request: Request) -> Response:
-    """One stretch of it. The cursor and the sums so far go through the page."""
+    """One part of the action. The page carries the cursor and the sums so far."""
     form = await read_own_form(request)
     action, text = _action(form.one("action")), form.one("q")
-    desk = desk_of(request)
-    which = desk.insight.allowed(parse_filter(text))
-    operator = desk.operator(request)
+    context = context_of(request)
+    which = parse_filter(text)
     cursor = form.one("cursor") or None
     changed, passed = _sum(form, "changed"), _sum(form, "passed")
     loop = asyncio.get_running_loop()
-    ends = loop.time() + PATIENCE
+    ends = loop.time() + ACT_FOR
     while True:
-        batch = await operator.act_on_all(action, which, cursor=cursor)
+        batch = await context.act(request, Actions.act_on_all, action, which, cursor=cursor)
         changed += batch.changed
         passed += batch.passed_over
         cursor = batch.cursor

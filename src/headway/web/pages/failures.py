@@ -1,4 +1,4 @@
-"""Dead letters, grouped by what went wrong."""
+"""Failed jobs, grouped by error."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.views import FailureGroup
-from headway.web.context import desk_of
+from headway.ports.admin import Questions
+from headway.web.context import context_of
+from headway.web.html import page
 from headway.web.pages.jobs import done
 from headway.web.search import Search
-from headway.web.templating import page
 
 
 async def list_failures(request: Request) -> Response:
     search = Search.of(request)
     groups: list[FailureGroup] = []
     if search.which is not None:
-        groups = await desk_of(request).insight.failures(search.which)
+        groups = await context_of(request).ask(Questions.failures, search.which)
     return page(
         request,
         "failures.html",

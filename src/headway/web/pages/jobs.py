@@ -8,31 +8,32 @@ from starlette.routing import Route
 
 from headway.domain.lifecycle import offered_actions
 from headway.domain.queries import Page
-from headway.domain.views import Counted, JobAction, JobDetail
-from headway.web.context import desk_of
+from headway.domain.views import Count, JobAction, JobDetail
+from headway.ports.admin import Questions
+from headway.web.context import context_of
+from headway.web.html import page, path_here
 from headway.web.search import Search
-from headway.web.templating import page, path_here
 
 PAGE = 50
 COUNTED = 1_000
-"""Exact enough for a list; before something is done to all of them they are counted further."""
+"""Jobs counted for the list; before an action on all of them, more are counted."""
 
 VERBS = {
     JobAction.RETRY: "Retry",
-    JobAction.RUN_NOW: "Run now",
+    JobAction.TRIGGER: "Trigger",
     JobAction.CANCEL: "Cancel",
     JobAction.DELETE: "Delete",
 }
 
 
 async def list_jobs(request: Request) -> Response:
-    insight = desk_of(request).insight
+    context = context_of(request)
     search = Search.of(request)
     cursor = request.query_params.get("cursor") or None
-    found, count = Page([], None), Counted(0)
+    found, count = Page([], None), Count(0)
     if search.which is not None:
-        found = await insight.jobs(search.which, cursor=cursor, limit=PAGE)
-        count = await insight.count(search.which, at_most=COUNTED)
+        found = await context.ask(Questions.jobs, search.which, cursor=cursor, limit=PAGE)
+        count = await context.ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "jobs.html",
@@ -50,7 +51,7 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def show_job(request: Request) -> Response:
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     return page(
         request,
         "job.html",
@@ -65,8 +66,8 @@ async def show_job(request: Request) -> Response:
 
 
 async def show_job_head(request: Request) -> Response:
-    """The part of a job's page that moves; the whole page again once there is more to tell."""
-    detail = await desk_of(request).insight.job(request.path_params["id"])
+    """The part of a job's page that is refreshed; the whole page if the job has changed."""
+    detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     if _mark(detail) != request.query_params.get("mark"):
         return Response(headers={"HX-Refresh": "true"})
     return page(
@@ -85,7 +86,7 @@ def _mark(detail: JobDetail) -> str:
 
 
 def done(request: Request) -> dict[str, str | int] | None:
-    """What an action just did, for the page that follows it."""
+    """The result of an action, for the page that follows it."""
     query = request.query_params
     try:
         action = JobAction(query["did"])

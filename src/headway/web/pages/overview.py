@@ -1,4 +1,4 @@
-"""How things are going, and its live updates."""
+"""The overview, with live updates."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from starlette.routing import Route
 
 from headway.domain.queries import JobFilter
 from headway.domain.views import Overview
-from headway.web.context import desk_of
+from headway.ports.admin import Questions
+from headway.web.context import context_of
 from headway.web.event_stream import EventStream, event
-from headway.web.templating import page, render
+from headway.web.html import page, render
 
 TOP = 6
 
 
 async def show_overview(request: Request) -> Response:
-    insight = desk_of(request).insight
-    overview = await insight.overview()
+    context = context_of(request)
+    overview = await context.ask(Questions.overview)
     return page(
         request, "overview.html", section="overview", overview=overview, plot=plot_data(overview)
     )
@@ -26,15 +27,15 @@ async def show_overview(request: Request) -> Response:
 
 async def show_rest(request: Request) -> Response:
     """Queues and failures, which change less often than the counts."""
-    insight = desk_of(request).insight
-    queues = await insight.queues()
+    context = context_of(request)
+    queues = await context.ask(Questions.queues)
     busiest = sorted(queues, key=lambda queue: -sum(each.value for each in queue.states.values()))
     return page(
         request,
         "overview_rest.html",
         queues=busiest[:TOP],
         more_queues=len(queues) - TOP,
-        groups=await insight.failures(JobFilter(), limit=TOP),
+        groups=await context.ask(Questions.failures, JobFilter(), limit=TOP),
     )
 
 
@@ -44,7 +45,7 @@ async def stream(request: Request) -> Response:
             "plot", plot_data(overview)
         )
 
-    return EventStream(desk_of(request).live, encode)
+    return EventStream(context_of(request).live, encode)
 
 
 def plot_data(overview: Overview) -> str:

@@ -1,4 +1,4 @@
-"""Queues and job types: what is in them, and whether they move."""
+"""Queues and job types."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.domain.names import check_name
-from headway.web.context import desk_of
-from headway.web.templating import page, read_own_form, redirect
+from headway.domain.validation import check_name
+from headway.ports.admin import Actions, Questions
+from headway.web.context import context_of
+from headway.web.html import page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:
-    queues = await desk_of(request).insight.queues()
+    queues = await context_of(request).ask(Questions.queues)
     return page(request, "queues.html", section="queues", queues=queues)
 
 
 async def list_types(request: Request) -> Response:
-    types = await desk_of(request).insight.types()
+    types = await context_of(request).ask(Questions.types)
     return page(request, "types.html", section="types", types=types)
 
 
 async def pause(request: Request) -> Response:
     queue = check_name("queue", (await read_own_form(request)).one("queue"))
-    await desk_of(request).operator(request).pause(queue)
+    await context_of(request).act(request, Actions.pause, queue)
     return redirect(request, "/queues")
 
 
 async def resume(request: Request) -> Response:
     queue = check_name("queue", (await read_own_form(request)).one("queue"))
-    await desk_of(request).operator(request).resume(queue)
+    await context_of(request).act(request, Actions.resume, queue)
     return redirect(request, "/queues")
 
 

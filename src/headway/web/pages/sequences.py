@@ -1,4 +1,4 @@
-"""Sequences: the list, and one drawn with everything around it."""
+"""Sequences: the list, and the graph of one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.domain.views import SequencePage, ShownState
-from headway.web.context import desk_of
-from headway.web.graph_drawing import draw
+from headway.ports.admin import Questions
+from headway.web.context import context_of
+from headway.web.graph.svg import draw
+from headway.web.html import page
 from headway.web.pages.jobs import PAGE
 from headway.web.search import Search
-from headway.web.templating import page
 
 ENDED = frozenset({ShownState.COMPLETED, ShownState.FAILED, ShownState.CANCELLED})
 DRAWN = 300
-"""Jobs; more cannot be read on a screen."""
+"""Jobs in a graph; more do not fit a screen."""
 
 
 async def list_sequences(request: Request) -> Response:
@@ -23,7 +24,9 @@ async def list_sequences(request: Request) -> Response:
     cursor = request.query_params.get("cursor") or None
     found = SequencePage([], None)
     if search.which is not None:
-        found = await desk_of(request).insight.sequences(search.which, cursor=cursor, limit=PAGE)
+        found = await context_of(request).ask(
+            Questions.sequences, search.which, cursor=cursor, limit=PAGE
+        )
     return page(
         request,
         "sequences.html",
@@ -37,7 +40,7 @@ async def list_sequences(request: Request) -> Response:
 
 async def show_sequence(request: Request) -> Response:
     id = request.path_params["id"]
-    graph = await desk_of(request).insight.graph(id, at_most=DRAWN)
+    graph = await context_of(request).ask(Questions.graph, id, at_most=DRAWN)
     return page(
         request,
         "sequence.html",

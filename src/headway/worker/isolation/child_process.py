@@ -21,16 +21,14 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from headway.domain.failure import Failure
 from headway.domain.lifecycle import is_recoverable
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler, isolated
-from headway.jobs.job import Job, RescheduleAsked, decode_blockers, is_continuation
+from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import plan_successor
 from headway.ports.attempt import current_attempt
-from headway.worker.attempt import Execution
-from headway.worker.isolation.child_progress import Telling
-from headway.worker.isolation.logs import Forwarding
+from headway.worker.isolation.child_progress import ChildAttempt, ProgressSender
+from headway.worker.isolation.logs import LogForwarder
 from headway.worker.isolation.messages import (
     Continued,
     Message,
@@ -44,11 +42,9 @@ from headway.worker.isolation.messages import (
     framed,
     length,
     raised,
+    sent_request,
     sent_schedule,
-    sent_step,
 )
-from headway.worker.settings import WorkQueue
-from headway.worker.slots import Lane
 from headway.worker.tracebacks import describe
 
 if sys.platform != "win32":
@@ -71,8 +67,8 @@ class Child:
         self._sending = threading.Lock()
         self._turn = _Turn()
         self._forked = False
-        self._logs = Forwarding(self._send)
-        self._progress = Telling(self._send)
+        self._logs = LogForwarder(self._send)
+        self._progress = ProgressSender(self._send)
 
     def run(self) -> None:
         threading.Thread(target=self._listen, name="headway-orders", daemon=True).start()
@@ -135,31 +131,27 @@ class _Turn:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
-def perform(order: Order, watch: Callable[[Execution], None]) -> Outcome:
+def perform(order: Order, watch: Callable[[ChildAttempt], None]) -> Outcome:
     """Run a handler. Never raises."""
     try:
         handler = find_handler(order.reference)
         try:
-            args, kwargs = handler.arguments(order.claimed.input)
-            blockers = decode_blockers(
-                order.blockers or (), handler.blocker_decoders, handler.any_number
-            )
+            args, kwargs = handler.decode_input(order.claimed.input)
+            blockers = handler.decode_blockers(order.blockers or ())
         except Exception as error:
             return raised(Failure(type(error).__name__, str(error)), recoverable=False)
-        lane = Lane(WorkQueue(order.claimed.queue), 1)
-        execution = Execution(order.claimed, handler, lane, 0.0, 0.0, order.worker)
-        execution.trace_id = order.trace_id
-        job = Job(execution, blockers, None)
-        current_attempt.set(execution)
+        attempt = ChildAttempt(order.claimed, order.worker, order.trace_id)
+        job = Job(attempt, blockers, None)
+        current_attempt.set(attempt)
         if handler.takes_job:
-            watch(execution)
+            watch(attempt)
         value = handler.function(*((job, *args) if handler.takes_job else args), **kwargs)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
         job.check_continued(value)
         if is_continuation(value):
-            plan_successor(value.step, order.claimed)  # it says what is wrong with the step
-            return Continued(sent_step(value.step))
+            plan_successor(value.request, order.claimed)  # it says what is wrong with the request
+            return Continued(sent_request(value.request))
         return Returned(handler.encode_output(value))
     except RescheduleAsked as asked:
         return Rescheduled(sent_schedule(asked.schedule))

@@ -6,26 +6,39 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from headway.worker.attempt import Execution
+from headway.domain.job import ClaimedJob
+from headway.worker.attempt import Attempt
 from headway.worker.isolation.messages import Message, Told, encodable
 
 EVERY = 0.3
 """Seconds between looks: however often a handler speaks, this is how often it is heard."""
 
 
-class Telling:
+@dataclass(slots=True)
+class ChildAttempt:
+    """An attempt as the child process knows it."""
+
+    claimed: ClaimedJob
+    worker: str
+    trace_id: str | None
+    interruption: str | None = None
+    progress: tuple[float, str] | None = None
+
+
+class ProgressSender:
     """In the child: a thread that sends what has changed while a handler runs."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
-        self._execution: Execution | None = None
+        self._attempt: ChildAttempt | None = None
         self._thread: threading.Thread | None = None
 
-    def watch(self, execution: Execution | None) -> None:
+    def watch(self, attempt: ChildAttempt | None) -> None:
         """Look at this one from now on; None: at none."""
-        self._execution = execution
-        if execution is not None and self._thread is None:
+        self._attempt = attempt
+        if attempt is not None and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="headway-progress", daemon=True)
             self._thread.start()
 
@@ -34,16 +47,16 @@ class Telling:
         with contextlib.suppress(OSError):  # the worker has gone, and this process goes with it
             while True:
                 time.sleep(EVERY)
-                execution = self._execution
-                if execution is None or execution.progress is None:
+                attempt = self._attempt
+                if attempt is None or attempt.progress is None:
                     continue
-                if execution.progress is not told:
-                    told = execution.progress
+                if attempt.progress is not told:
+                    told = attempt.progress
                     fraction, note = told
-                    self._send(Told(execution.claimed.id, (fraction, encodable(note))))
+                    self._send(Told(attempt.claimed.id, (fraction, encodable(note))))
 
 
-def hear_progress(told: Told, execution: Execution) -> None:
+def hear_progress(told: Told, attempt: Attempt) -> None:
     """In the worker. What was said of an earlier job comes too late."""
-    if told.job_id == execution.claimed.id:
-        execution.progress = told.progress
+    if told.job_id == attempt.claimed.id:
+        attempt.progress = told.progress

@@ -11,7 +11,7 @@ import msgspec
 from headway.worker.isolation.messages import Logged, Message, encodable, encode
 
 
-class Forwarding(logging.Handler):
+class LogForwarder(logging.Handler):
     """In the child: sends records instead of writing them, unless the user's code set up logging of
     its own there. Never raises."""
 

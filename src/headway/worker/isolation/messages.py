@@ -10,11 +10,17 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from headway.domain.dedup import Dedup
-from headway.domain.failure import Failure
 from headway.domain.job import ClaimedJob
-from headway.domain.request import Options, Request, SequenceReference, Step
+from headway.domain.request import (
+    AnyRequest,
+    ContinuationRequest,
+    Dedup,
+    Options,
+    Request,
+    SequenceReference,
+)
 from headway.domain.schedule import After, At
+from headway.errors import Failure
 
 length = struct.Struct("!I")
 """What goes before each message."""
@@ -44,15 +50,15 @@ class SentOptions(msgspec.Struct, frozen=True, kw_only=True):
     dedup: Dedup | None
 
 
-class SentStep(msgspec.Struct, frozen=True):
-    """A Step, or a Request if it `starts` a sequence."""
+class SentRequest(msgspec.Struct, frozen=True):
+    """A ContinuationRequest, or a Request if it can begin a sequence (`starts`)."""
 
     starts: bool
     type: str
     input: str
     options: SentOptions
     needs: int | None
-    blockers: list[SentStep | str]
+    blockers: list[SentRequest | str]
     """A text is the id of a sequence."""
     id: str | None
 
@@ -62,7 +68,7 @@ class Returned(msgspec.Struct, frozen=True, tag=True):
 
 
 class Continued(msgspec.Struct, frozen=True, tag=True):
-    step: SentStep
+    request: SentRequest
 
 
 class Rescheduled(msgspec.Struct, frozen=True, tag=True):
@@ -120,41 +126,42 @@ def received_schedule(schedule: At | float) -> At | After:
     return schedule if isinstance(schedule, At) else After(seconds=schedule)
 
 
-def sent_step(step: Step[Any, *tuple[Any, ...]]) -> SentStep:
-    """The step without what cannot leave this process."""
-    options = msgspec.structs.asdict(step.options)
-    options["schedule"] = sent_schedule(step.options.schedule)
-    return SentStep(
-        isinstance(step, Request),
-        step.type,
-        step.input,
+def sent_request(request: AnyRequest) -> SentRequest:
+    """The request without its decoder, which cannot leave this process."""
+    options = msgspec.structs.asdict(request.options)
+    options["schedule"] = sent_schedule(request.options.schedule)
+    return SentRequest(
+        isinstance(request, Request),
+        request.type,
+        request.input,
         SentOptions(**options),
-        step.needs,
-        [_sent_blocker(blocker) for blocker in step.blockers],
-        step.id,
+        request.needs,
+        [_sent_blocker(blocker) for blocker in request.blockers],
+        request.id,
     )
 
 
-def _sent_blocker(blocker: Any) -> SentStep | str:
-    if _is_step(blocker):
-        return sent_step(blocker)
+def _sent_blocker(blocker: Any) -> SentRequest | str:
+    if _is_request(blocker):
+        return sent_request(blocker)
     return blocker.id if isinstance(blocker, SequenceReference) else str(blocker)
 
 
-def _is_step(value: object) -> TypeGuard[Step[Any, *tuple[Any, ...]]]:
-    return isinstance(value, Step)
+def _is_request(value: object) -> TypeGuard[AnyRequest]:
+    return isinstance(value, ContinuationRequest)
 
 
-def received_step(sent: SentStep) -> Step[Any]:
+def received_request(sent: SentRequest) -> ContinuationRequest[Any]:
     options = msgspec.structs.asdict(sent.options)
     options["schedule"] = received_schedule(sent.options.schedule)
-    return (Request[Any] if sent.starts else Step[Any])(
+    return (Request[Any] if sent.starts else ContinuationRequest[Any])(
         sent.type,
         sent.input,
         Options(**options),
         needs=sent.needs,
         blockers=tuple(
-            received_step(each) if isinstance(each, SentStep) else each for each in sent.blockers
+            received_request(each) if isinstance(each, SentRequest) else each
+            for each in sent.blockers
         ),
         id=sent.id,
     )

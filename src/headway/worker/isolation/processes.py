@@ -22,11 +22,11 @@ from multiprocessing import spawn
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from headway.domain.failure import Failure
 from headway.domain.request import Continuation
+from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 from headway.worker.isolation import child_process, guard
 from headway.worker.isolation.child_progress import hear_progress
 from headway.worker.isolation.logs import log_here
@@ -43,8 +43,8 @@ from headway.worker.isolation.messages import (
     encode,
     framed,
     length,
+    received_request,
     received_schedule,
-    received_step,
 )
 from headway.worker.tracebacks import HandlerFailed
 
@@ -66,7 +66,7 @@ class Isolation:
         self._children: set[_Child] = set()
         self._guard: _Guard | None = None
 
-    async def run(self, execution: Execution, handler: Handler) -> Any:
+    async def run(self, attempt: Attempt, handler: Handler) -> Any:
         """Run a handler and return what it returned. Cancelling this kills the child."""
         if handler.reference is None:
             raise HandlerFailed(
@@ -75,15 +75,15 @@ class Isolation:
             )
         order = Order(
             handler.reference,
-            execution.claimed,
-            execution.blockers,
-            execution.worker,
-            execution.trace_id,
+            attempt.claimed,
+            attempt.blockers,
+            attempt.worker,
+            attempt.trace_id,
             logging.getLogger().getEffectiveLevel(),
         )
         child = self._get()
         try:
-            outcome = await child.perform(order, execution)
+            outcome = await child.perform(order, attempt)
         except (EOFError, OSError) as error:
             await self._bury(child)
             raise HandlerFailed(_death(child.exit_code)) from error
@@ -95,7 +95,7 @@ class Isolation:
             case Returned():
                 return EncodedOutput(outcome.output)
             case Continued():
-                return Continuation(received_step(outcome.step))
+                return Continuation(received_request(outcome.request))
             case Rescheduled():
                 raise RescheduleAsked(received_schedule(outcome.schedule))
             case Raised():
@@ -182,14 +182,14 @@ class _Child:
         self._end = _end_of(self._process)
         self._loop.add_reader(self._end, self._notice)
 
-    async def perform(self, order: Order, execution: Execution) -> Outcome:
+    async def perform(self, order: Order, attempt: Attempt) -> Outcome:
         """Raises EOFError or OSError if the process dies over it."""
         if self._streams is None:
             self._streams = await self._connect()
         reader, writer = self._streams
         writer.write(framed(encode(order)))
         # Its own children may hold on to the connection when it is gone: do not rely on its end.
-        answer = asyncio.ensure_future(self._answer(reader, execution))
+        answer = asyncio.ensure_future(self._answer(reader, attempt))
         try:
             ends: set[asyncio.Future[Any]] = {answer, self.gone}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -224,14 +224,14 @@ class _Child:
             return await asyncio.open_unix_connection(sock=self._socket)
         return await asyncio.open_connection(sock=self._socket)
 
-    async def _answer(self, reader: asyncio.StreamReader, execution: Execution) -> Outcome:
+    async def _answer(self, reader: asyncio.StreamReader, attempt: Attempt) -> Outcome:
         while True:
             (size,) = length.unpack(await reader.readexactly(length.size))
             message = decode_message(await reader.readexactly(size))
             if isinstance(message, Logged):
                 log_here(message)
             elif isinstance(message, Told):
-                hear_progress(message, execution)
+                hear_progress(message, attempt)
             else:
                 return message
 

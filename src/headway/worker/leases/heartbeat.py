@@ -17,21 +17,21 @@ from random import random
 from typing import Any
 
 from headway.after_commit.observers import Observers
-from headway.after_commit.report import Reporter
+from headway.domain.health import BEAT_EVERY
 from headway.domain.lease import Verdict
 from headway.domain.queries import WorkerRecord
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble
 from headway.worker.attempt import (
     LEASE_EXPIRED,
-    Execution,
+    Attempt,
     reason_for,
 )
-from headway.worker.leases.heartbeat_thread import Beats, Call, Pulse
-from headway.worker.leases.outage import Absence
+from headway.worker.backoff import FailureStreak
+from headway.worker.leases.heartbeat_thread import Beats, Call, HeartbeatRunner
+from headway.worker.leases.outage import Outage
+from headway.worker.report import Reporter
 
-BEAT_EVERY = 5.0
 FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""
 MARGIN = 0.05
@@ -43,28 +43,28 @@ PASSING = 0.2
 
 
 class Heartbeat:
-    """`held` is the worker's set of executions; the pulse only reads it."""
+    """`held` is the worker's set of attempts; the pulse only reads it."""
 
     def __init__(
         self,
-        pulse: Pulse,
+        runner: HeartbeatRunner,
         store: Store,
         clock: Clock,
         observers: Observers,
         reporter: Reporter,
-        held: set[Execution],
-        absence: Absence,
+        held: set[Attempt],
+        outage: Outage,
         describe: Callable[[], WorkerRecord],
         *,
         lease_for: float,
         every: float,
     ) -> None:
-        self._pulse = pulse
+        self._runner = runner
         self._store = store
         self._clock = clock
         self._reporter = reporter
         self._held = held
-        self._absence = absence
+        self._outage = outage
         self._describe = describe
         self._lease_for = lease_for
         self._every = every
@@ -73,7 +73,7 @@ class Heartbeat:
         self.doubt = self._look_every + lease_for * MARGIN
         """With less than this left of its lease no handler runs: what ends before the next look
         must be interrupted in this one."""
-        self.trouble = Trouble(describe().id, "heartbeat", observers)
+        self.failures = FailureStreak(describe().id, "heartbeat", observers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class Heartbeat:
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
-        self._pulse.start(self._beats())
+        self._runner.start(self._beats())
         self._look()
 
     async def stop(self, seconds: float) -> None:
@@ -97,19 +97,19 @@ class Heartbeat:
         if self._watch is not None:
             self._watch.cancel()
         self._stop = True
-        self._pulse.wake()
+        self._runner.wake()
         try:
             async with asyncio.timeout(seconds):
                 await self._ended
         except TimeoutError:
             return
-        self._pulse.join()
+        self._runner.join()
         self._ended = None
 
     def check_now(self) -> None:
         """Ask the store about all leases at once: somebody says that one is lost."""
         self._check_all = True
-        self._pulse.wake()
+        self._runner.wake()
 
     async def pass_by(self) -> None:
         """Let a renewal that is under way end. One that begins later leaves alone what is
@@ -136,7 +136,7 @@ class Heartbeat:
             loop.call_later(moment, self._give_up, doubtful)
         self._watch = loop.call_later(self._look_every, self._look)
 
-    def _doubtful(self, now: float) -> set[Execution]:
+    def _doubtful(self, now: float) -> set[Attempt]:
         """What may have been lost, or may be before the next look."""
         return {
             each
@@ -147,11 +147,11 @@ class Heartbeat:
             and each.settlement is None
         }
 
-    def _give_up(self, doubtful: set[Execution]) -> None:
+    def _give_up(self, doubtful: set[Attempt]) -> None:
         """Interrupt those of which the store has said nothing."""
-        for execution in doubtful & self._doubtful(self._clock.monotonic()):
-            execution.interrupt(LEASE_EXPIRED)
-            self._absence.excuse(execution)
+        for attempt in doubtful & self._doubtful(self._clock.monotonic()):
+            attempt.interrupt(LEASE_EXPIRED)
+            self._outage.excuse(attempt)
 
     def _beats(self) -> Beats:
         next_beat = -self._beat_every
@@ -165,25 +165,25 @@ class Heartbeat:
                         yield from self._ask(self._say_alive)
                         next_beat = now + self._beat_every
                 except Exception as error:  # whatever it is: leases depend on this
-                    pause = min(pause, self.trouble.began(error))
+                    pause = min(pause, self.failures.failed(error))
                 else:
-                    self.trouble.over()
+                    self.failures.ended()
                 yield min(pause, self._beat_every)
         finally:
             self._on_loop(self._tell_ended)
 
     def _say_alive(self, run: Callable[..., Any]) -> Any:
-        return run(self._store.beat, self._describe(), now=self._clock.now())
+        return run(self._store.save_worker, self._describe(), now=self._clock.now())
 
     def _ask(self, call: Call) -> Generator[Call | float, Any, Any]:
-        """The store's answer, or its absence, is noted."""
-        self._absence.asks()
+        """The store's answer, or its outage, is noted."""
+        self._outage.asks()
         try:
             answer = yield call
         except Exception:
-            self._absence.failed()
+            self._outage.failed()
             raise
-        self._absence.answered()
+        self._outage.answered()
         return answer
 
     def _renew(self) -> Beats:
@@ -203,44 +203,44 @@ class Heartbeat:
         fresh = sent + self._lease_for * FRESH
         everything, self._check_all = self._check_all, False
         due = [
-            execution
-            for execution in list(self._held)
-            if not execution.in_transaction
-            and not execution.lost  # one that timed out, or is told to stop, still runs
-            and (everything or execution.deadline <= fresh)
+            attempt
+            for attempt in list(self._held)
+            if not attempt.in_transaction
+            and not attempt.lost  # one that timed out, or is told to stop, still runs
+            and (everything or attempt.deadline <= fresh)
         ]
         if not due:
             return
-        held = [execution.held for execution in due]
+        held = [attempt.held for attempt in due]
         verdicts = yield from self._ask(
             lambda run: run(self._store.extend, held, self._lease_for, now=self._clock.now())
         )
         until = sent + self._lease_for
-        refused: list[tuple[Execution, Verdict]] = []
-        for execution, verdict in zip(due, verdicts, strict=True):
+        refused: list[tuple[Attempt, Verdict]] = []
+        for attempt, verdict in zip(due, verdicts, strict=True):
             if verdict is Verdict.APPLIED:
-                execution.deadline = until
-                self._reporter.renewed(execution)
-            elif execution in self._held:  # it may have been committed meanwhile
-                refused.append((execution, verdict))
+                attempt.deadline = until
+                self._reporter.renewed(attempt)
+            elif attempt in self._held:  # it may have been committed meanwhile
+                refused.append((attempt, verdict))
         if refused:
-            ids = [execution.claimed.id for execution, _ in refused]
+            ids = [attempt.claimed.id for attempt, _ in refused]
             records = yield from self._ask(lambda run: run(self._store.get, ids))
             self._on_loop(
                 self._interrupt,
                 [
-                    (execution, reason_for(verdict, record))
-                    for (execution, verdict), record in zip(refused, records, strict=True)
+                    (attempt, reason_for(verdict, record))
+                    for (attempt, verdict), record in zip(refused, records, strict=True)
                 ],
             )
 
-    def _interrupt(self, lost: list[tuple[Execution, str]]) -> None:
-        for execution, reason in lost:
-            if execution in self._held and execution.settlement is None:
-                if not execution.interrupt(reason):
-                    execution.interruption = reason  # a timeout is not ours to record any more
+    def _interrupt(self, lost: list[tuple[Attempt, str]]) -> None:
+        for attempt, reason in lost:
+            if attempt in self._held and attempt.settlement is None:
+                if not attempt.interrupt(reason):
+                    attempt.interruption = reason  # a timeout is not ours to record any more
                 if reason == LEASE_EXPIRED:
-                    self._absence.excuse(execution)
+                    self._outage.excuse(attempt)
 
     def _on_loop(self, callback: Callable[..., None], *args: object) -> None:
         loop = self._loop

@@ -14,7 +14,7 @@ Beats = Generator[Call | float, Any, None]
 """Yields calls, whose answers it is sent, and pauses in seconds, which `wake` cuts short."""
 
 
-class Pulse(Protocol):
+class HeartbeatRunner(Protocol):
     """Drives beats to their end. `wake` may be called from any thread."""
 
     apart: bool
@@ -29,7 +29,7 @@ class Pulse(Protocol):
         ...
 
 
-class ThreadPulse:
+class HeartbeatThread:
     """A thread of its own, and the store's blocking calls."""
 
     apart = True

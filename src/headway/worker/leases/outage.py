@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from headway.ports.clock import Clock
-from headway.worker.attempt import Execution
+from headway.worker.attempt import Attempt
 
 SLOW = 0.25
 """The part of a lease after which a store that has not answered is away."""
@@ -19,10 +19,10 @@ GRACE = 10.0
 """Seconds after its return in which holders speak first, or a third of a lease if that is less."""
 
 
-class Absence:
+class Outage:
     """Noted by the heartbeat's pulse, which asks one thing at a time; read by the worker's loop."""
 
-    def __init__(self, clock: Clock, lease_for: float, held: set[Execution]) -> None:
+    def __init__(self, clock: Clock, lease_for: float, held: set[Attempt]) -> None:
         self._clock = clock
         self._lease_for = lease_for
         self._held = held
@@ -30,7 +30,7 @@ class Absence:
         self._asked: float | None = None
         self._since: float | None = None
         self._ended = -math.inf
-        self._excused: dict[Execution, None] = {}
+        self._excused: dict[Attempt, None] = {}
 
     def asks(self) -> None:
         self._asked = self._clock.monotonic()
@@ -57,24 +57,24 @@ class Absence:
         """Whether the store is away, or has only just returned: holders are to speak first."""
         return self.lasts or self._clock.monotonic() < self._ended + self.grace
 
-    def excuse(self, execution: Execution) -> None:
+    def excuse(self, attempt: Attempt) -> None:
         """A lease may have run out. If the store was away since it was last renewed, remember it
         as one that its job is not to be charged for."""
-        if self.lasts or self._ended >= execution.deadline - self._lease_for:
-            self._excused[execution] = None
+        if self.lasts or self._ended >= attempt.deadline - self._lease_for:
+            self._excused[attempt] = None
 
     @property
-    def excused(self) -> list[Execution]:
+    def excused(self) -> list[Attempt]:
         """Not given back yet."""
         return list(self._excused)
 
-    def settled(self, execution: Execution) -> None:
-        del self._excused[execution]
+    def settled(self, attempt: Attempt) -> None:
+        del self._excused[attempt]
 
     def completing(self) -> set[str]:
         """Jobs that handlers of ours have locked: their leases are not renewed, and not lost."""
         return {each.claimed.id for each in self._held if each.in_transaction}
 
-    def is_over(self, execution: Execution) -> bool:
+    def is_over(self, attempt: Attempt) -> bool:
         """Whether nothing of it runs here any more."""
-        return execution not in self._held
+        return attempt not in self._held

@@ -21,9 +21,9 @@ from headway.domain.lifecycle import after_absence, after_expiry
 from headway.domain.settlement import Lose, Release, Settlement
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.runtime.backoff import Trouble, sleep_unless
-from headway.worker.attempt import LEASE_EXPIRED, Execution
-from headway.worker.leases.outage import Absence
+from headway.worker.attempt import LEASE_EXPIRED, Attempt
+from headway.worker.backoff import FailureStreak, sleep_unless
+from headway.worker.leases.outage import Outage
 
 MOST_AT_ONCE = 100
 
@@ -36,16 +36,16 @@ class Reaper:
         clock: Clock,
         observers: Observers,
         announcer: Announcer,
-        absence: Absence,
+        outage: Outage,
         every: float,
     ) -> None:
         self._store = store
         self._clock = clock
         self._observers = observers
         self._announcer = announcer
-        self._absence = absence
+        self._outage = outage
         self._every = every
-        self._trouble = Trouble(worker, "reaper", observers)
+        self._failures = FailureStreak(worker, "reaper", observers)
 
     async def run(self, stopped: asyncio.Event) -> None:
         pause = self._every * random()
@@ -54,11 +54,11 @@ class Reaper:
             try:
                 found = await self.reap()
             except Exception as error:
-                pause = max(pause, self._trouble.began(error))
-                if self._absence.excused:  # nobody waits for us for longer than its grace
-                    pause = min(pause, self._absence.grace / 3)
+                pause = max(pause, self._failures.failed(error))
+                if self._outage.excused:  # nobody waits for us for longer than its grace
+                    pause = min(pause, self._outage.grace / 3)
             else:
-                self._trouble.over()
+                self._failures.ended()
                 if found >= MOST_AT_ONCE:
                     pause = 0.0
 
@@ -72,10 +72,10 @@ class Reaper:
         await self.give_back_own()
         now = self._clock.now()
         expired = await self._store.run(self._store.expired, MOST_AT_ONCE, now=now)
-        if not expired or self._absence.recent:  # their holders may still say that it was not they
+        if not expired or self._outage.recent:  # their holders may still say that it was not they
             return 0
         # A store that does not leave out what is locked would charge it as soon as it is let go.
-        completing = self._absence.completing()
+        completing = self._outage.completing()
         lost = [job for job in expired if job.id not in completing]
         if not lost:
             return 0
@@ -95,34 +95,34 @@ class Reaper:
 
     async def give_back_own(self) -> None:
         """Those that ran out because the store was away; their jobs are not charged for it."""
-        still_valid: list[Execution] = []
-        excused = self._absence.excused
-        for execution, verdict in await self._settle_own(excused, _lose):
+        still_valid: list[Attempt] = []
+        excused = self._outage.excused
+        for attempt, verdict in await self._settle_own(excused, _lose):
             if verdict is not Verdict.HELD:
-                self._given_back(execution, verdict, execution.claimed.created_at)
-            elif self._absence.is_over(execution):  # else its handler still has to end
-                still_valid.append(execution)
-        for execution, verdict in await self._settle_own(still_valid, _release):
+                self._given_back(attempt, verdict, attempt.claimed.created_at)
+            elif self._outage.is_over(attempt):  # else its handler still has to end
+                still_valid.append(attempt)
+        for attempt, verdict in await self._settle_own(still_valid, _release):
             if verdict is not Verdict.EXPIRED:
-                self._given_back(execution, verdict, execution.claimed.run_at)
+                self._given_back(attempt, verdict, attempt.claimed.run_at)
         self._announcer.send()
 
     async def _settle_own(
-        self, executions: Sequence[Execution], how: Callable[[Execution], Settlement]
-    ) -> list[tuple[Execution, Verdict]]:
-        if not executions:
+        self, attempts: Sequence[Attempt], how: Callable[[Attempt], Settlement]
+    ) -> list[tuple[Attempt, Verdict]]:
+        if not attempts:
             return []
-        settlements = [how(execution) for execution in executions]
+        settlements = [how(attempt) for attempt in attempts]
         settled = await self._store.run(self._store.settle, settlements, now=self._clock.now())
-        return list(zip(executions, settled.verdicts, strict=True))
+        return list(zip(attempts, settled.verdicts, strict=True))
 
-    def _given_back(self, execution: Execution, verdict: Verdict, run_at: datetime) -> None:
-        self._absence.settled(execution)
+    def _given_back(self, attempt: Attempt, verdict: Verdict, run_at: datetime) -> None:
+        self._outage.settled(attempt)
         if verdict is not Verdict.APPLIED:  # another worker has it, or it has ended
             return
-        job = execution.claimed
+        job = attempt.claimed
         self._announcer.scheduled(job.queue, job.type, run_at)
-        facts = (job.id, job.type, job.queue, job.sequence_id, execution.worker, job.lease.version)
+        facts = (job.id, job.type, job.queue, job.sequence_id, attempt.worker, job.lease.version)
         self._observers.observe(JobReaped(*facts, dead=False, charged=False))
 
     def _tell(self, job: JobRecord, loss: Lose) -> None:
@@ -134,9 +134,9 @@ class Reaper:
             observe(SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None))
 
 
-def _lose(execution: Execution) -> Lose:
-    return after_absence(execution.claimed, execution.worker)
+def _lose(attempt: Attempt) -> Lose:
+    return after_absence(attempt.claimed, attempt.worker)
 
 
-def _release(execution: Execution) -> Release:
-    return Release(execution.claimed.id, execution.claimed.lease.token)
+def _release(attempt: Attempt) -> Release:
+    return Release(attempt.claimed.id, attempt.claimed.lease.token)

@@ -129,17 +129,17 @@ create table /*headway*/audit (
     after text not null
 );
 
--- Jobs that are on their way here from another store; nobody runs them before they are unpacked.
-create table /*headway*/luggage (
+-- Jobs that move here from another store, before they are inserted; nobody runs them yet.
+create table /*headway*/staged_job (
     batch uuid not null,
     job_id uuid not null,
     content text not null,
     primary key (batch, job_id)
 );
 
--- What became of batches that were to leave from here.
-create table /*headway*/departure (
+-- Outcomes of the batches that move jobs from here to another store.
+create table /*headway*/batch_outcome (
     batch uuid primary key,
-    departure text not null check (departure in ('left', 'called_off')),
+    outcome text not null check (outcome in ('moved', 'cancelled')),
     at timestamptz not null
 );

@@ -106,15 +106,15 @@ create table /*headway*/audit (
     after text not null
 ) without rowid;
 
-create table /*headway*/luggage (
+create table /*headway*/staged_job (
     batch text not null,
     job_id text not null,
     content text not null,
     primary key (batch, job_id)
 ) without rowid;
 
-create table /*headway*/departure (
+create table /*headway*/batch_outcome (
     batch text primary key,
-    departure text not null check (departure in ('left', 'called_off')),
+    outcome text not null check (outcome in ('moved', 'cancelled')),
     at integer not null
 ) without rowid;

@@ -1,30 +1,32 @@
-"""What every notifier promises, as plain functions that anyone can run against one of their own.
+"""The promises of every notifier, as plain functions to run against a notifier of your own.
 
     for case in cases_for(make().reach, counts=True):
-        await case.function(make)       # where nobody else publishes or listens meanwhile
+        await case.function(make)       # while nothing else publishes or listens
 
-`make` gives a new notifier, not yet opened; those that it gives hear one another. A notifier that
-lives in one process gives the same one again. A case may be left out only by what is declared:
-whom the notifier reaches, and whether it keeps budgets between processes.
+`make` returns a new notifier that is not open; its notifiers reach one another. For a notifier
+within one process it returns the same one again. Only the declared properties of a notifier exclude
+cases: its reach, and whether it keeps budgets between processes.
 """
 
 from __future__ import annotations
 
 from headway.ports.notifier import Reach
-from headway.testing.conformance.notifier import budgets, closing, interest, subscribing
-from headway.testing.conformance.notifier.case import Case, Make
+from headway.testing.conformance.case import Case
+from headway.testing.conformance.notifier import budgets, close, interest, subscribe
+from headway.testing.conformance.notifier.builders import Make
 
-__all__ = ["CASES", "Case", "Make", "cases_for"]
+__all__ = ["CASES", "Make", "NotifierCase", "cases_for"]
 
-CASES: list[Case] = [
-    *subscribing.case.found,
+NotifierCase = Case[Make, [Reach, bool]]
+
+CASES: list[NotifierCase] = [
+    *subscribe.case.found,
     *interest.case.found,
     *budgets.case.found,
-    *closing.case.found,
+    *close.case.found,
 ]
 
 
-def cases_for(reach: Reach, *, counts: bool = False) -> list[Case]:
-    """The cases that a notifier of this reach, which keeps budgets between processes or not, has
-    to pass."""
+def cases_for(reach: Reach, *, counts: bool = False) -> list[NotifierCase]:
+    """The cases for a notifier with this reach; `counts`: it keeps budgets between processes."""
     return [case for case in CASES if case.fits(reach, counts)]

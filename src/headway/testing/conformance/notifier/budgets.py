@@ -1,26 +1,27 @@
-"""Budgets: N jobs wake about N of the idle, and nobody is forgotten."""
+"""Budgets: N jobs wake about N idle workers, and no worker is left out for good."""
 
 from __future__ import annotations
 
 from headway.ports.notifications import JobsScheduled
 from headway.ports.notifier import Notifier, Reach
-from headway.testing.conformance.notifier.case import (
-    Cases,
-    Heard,
+from headway.testing.conformance.notifier.builders import (
     Make,
+    NotifierCases,
+    RecordingListener,
     interest_in,
     opened,
+    reaching,
     silence,
 )
 
-case = Cases("budgets")
+case = NotifierCases("budgets", reaching(Reach.PROCESS))
 
 
 class _Worker:
     """Idle until it hears of a job; then busy, like a worker with a single slot."""
 
     def __init__(self, *, idle: bool = True) -> None:
-        self.heard = Heard()
+        self.heard = RecordingListener()
         self._idle = idle
 
     async def join(self, notifier: Notifier) -> None:
@@ -106,7 +107,7 @@ async def the_busy_are_told_but_take_nothing(make: Make) -> None:
 @case
 async def an_onlooker_takes_nothing(make: Make) -> None:
     async with opened(make) as (one, other):
-        onlooker, idle = Heard(), _Worker()
+        onlooker, idle = RecordingListener(), _Worker()
         await other.subscribe(onlooker)
         await idle.join(other)
         await one.publish([_scheduled(1)])
@@ -117,7 +118,7 @@ async def an_onlooker_takes_nothing(make: Make) -> None:
 @case
 async def the_idle_take_turns(make: Make) -> None:
     async with opened(make) as (one, other):
-        workers = [Heard() for _ in range(3)]
+        workers = [RecordingListener() for _ in range(3)]
         for worker in workers:
             await other.subscribe(worker, interest_in())
         for _ in range(3):
@@ -132,28 +133,28 @@ async def one_whose_answer_raises_counts_as_idle(make: Make) -> None:
         raise ValueError("no")
 
     async with opened(make) as (one, other):
-        heard = Heard()
+        heard = RecordingListener()
         await other.subscribe(heard, interest_in(), idle=broken)
         await one.publish([_scheduled(1)])
         await heard.until_count(1)
 
 
-@case.requiring(Reach.EVERYONE, counting=True)
+@case.only(reaching(Reach.EVERYONE, counting=True))
 async def one_job_wakes_one_among_all_processes(make: Make) -> None:
     assert await _wakes(make, [1], apart=True) == 1
 
 
-@case.requiring(Reach.EVERYONE, counting=True)
+@case.only(reaching(Reach.EVERYONE, counting=True))
 async def three_jobs_wake_three_among_all_processes(make: Make) -> None:
     assert await _wakes(make, [2, 1], apart=True) == 3
 
 
-@case.requiring(Reach.EVERYONE, counting=False)
+@case.only(reaching(Reach.EVERYONE, counting=False))
 async def without_budgets_between_processes_each_may_look(make: Make) -> None:
     assert await _wakes(make, [1], apart=True) == 5
 
 
-@case.requiring(Reach.EVERYONE)
+@case.only(reaching(Reach.EVERYONE))
 async def a_job_that_finds_a_worker_at_home_wakes_nobody_else(make: Make) -> None:
     async with opened(make) as (one, other):
         at_home, elsewhere = _Worker(), _Worker()

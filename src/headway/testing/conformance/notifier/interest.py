@@ -1,4 +1,4 @@
-"""Interest: who hears nothing of what does not concern them."""
+"""Interest: a listener gets only the news that it asked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from headway.ports.notifications import (
     OwnershipLost,
     SequenceEnded,
 )
-from headway.testing.conformance.notifier.case import Cases, Heard, Make, interest_in, opened
+from headway.ports.notifier import Reach
+from headway.testing.conformance.notifier.builders import (
+    Make,
+    NotifierCases,
+    RecordingListener,
+    interest_in,
+    opened,
+    reaching,
+)
 
-case = Cases("interest")
+case = NotifierCases("interest", reaching(Reach.PROCESS))
 
 
 async def _heard(
@@ -19,7 +27,7 @@ async def _heard(
 ) -> list[Notification]:
     """What somebody with this interest hears; an onlooker tells when everything has come."""
     async with opened(make) as (one, other):
-        heard, onlooker = Heard(), Heard()
+        heard, onlooker = RecordingListener(), RecordingListener()
         await other.subscribe(heard, interest)
         await other.subscribe(onlooker)
         await one.publish(published)
@@ -78,7 +86,7 @@ async def who_names_nothing_hears_nothing(make: Make) -> None:
 @case
 async def many_who_wait_hear_of_their_own_only(make: Make) -> None:
     async with opened(make) as (one, other):
-        waiters = [Heard() for _ in range(500)]
+        waiters = [RecordingListener() for _ in range(500)]
         for number, waiter in enumerate(waiters):
             await other.subscribe(waiter, Interest(sequences=frozenset((str(number),))))
         await one.publish([SequenceEnded(str(number)) for number in range(500)])

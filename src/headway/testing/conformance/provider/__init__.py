@@ -1,8 +1,8 @@
-"""What every provider promises, as plain functions that anyone can run against one of their own.
+"""The promises of every provider, as plain functions to run against a provider of your own.
 
-    with Bench(subject) as bench:
+    with ProviderFixture(subject) as fixture:
         for case in cases_for(subject):
-            case.function(bench)
+            case.function(fixture)
 
 A `Subject` says how to open a connection with a transaction and a savepoint on it. Its context
 managers may be awaited or not; the cases run in a thread without an event loop either way.
@@ -10,12 +10,17 @@ managers may be awaited or not; the cases run in a thread without an event loop 
 
 from __future__ import annotations
 
-from headway.testing.conformance.provider.bench import Bench, Subject
-from headway.testing.conformance.provider.cases import CASES, Case
+from headway.testing.conformance.case import Case
+from headway.testing.conformance.provider.cases import case
+from headway.testing.conformance.provider.fixture import ProviderFixture, Subject
 
-__all__ = ["CASES", "Bench", "Case", "Subject", "cases_for"]
+__all__ = ["CASES", "ProviderCase", "ProviderFixture", "Subject", "cases_for"]
+
+ProviderCase = Case[ProviderFixture, [Subject]]
+
+CASES: list[ProviderCase] = case.found
 
 
-def cases_for(subject: Subject) -> list[Case]:
+def cases_for(subject: Subject) -> list[ProviderCase]:
     """The cases that a provider of these connections has to pass."""
     return [case for case in CASES if case.fits(subject)]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from headway.app import Headway
-from headway.domain.dedup import Dedup
 from headway.domain.job import JobState
+from headway.domain.request import Dedup
 from headway.domain.retry import Fixed
 from headway.domain.schedule import After
 from headway.errors import ConfigurationError
 from headway.jobs.job import Job
-from headway.testing.conformance.provider.bench import Bench, Subject
-
-Check = Callable[[Bench], None]
+from headway.testing.conformance.case import Cases
+from headway.testing.conformance.provider.fixture import ProviderFixture, Subject
 
 ODD = [
     "it's",
@@ -33,23 +31,7 @@ ODD = [
 ]
 
 
-class Case(msgspec.Struct, frozen=True):
-    """One promise. `function` raises if it is broken."""
-
-    name: str
-    function: Check
-    fits: Callable[[Subject], bool]
-
-
-CASES: list[Case] = []
-
-
-def _case(fits: Callable[[Subject], bool] = lambda _: True) -> Callable[[Check], Check]:
-    def declare(function: Check) -> Check:
-        CASES.append(Case(getattr(function, "__name__", repr(function)), function, fits))
-        return function
-
-    return declare
+case = Cases[ProviderFixture, [Subject]]()
 
 
 def _nests(subject: Subject) -> bool:
@@ -64,146 +46,150 @@ def _has_unsafe(subject: Subject) -> bool:
     return subject.unsafe is not None
 
 
-@_case()
-def a_commit_makes_the_job_visible_and_wakes(bench: Bench) -> None:
-    bench.quiet()
-    with bench.transaction() as tx:
-        id = bench.start(bench.kept.request(), tx)
-        assert bench.sleeper.sleeps_on(), "somebody was woken before the commit"
-        assert bench.job(id) is None, "the job was seen before the commit"
-    assert bench.sleeper.is_woken(), "the commit woke nobody"
-    assert bench.is_pending(id)
+@case
+def a_commit_makes_the_job_visible_and_wakes(fixture: ProviderFixture) -> None:
+    fixture.quiet()
+    with fixture.transaction() as tx:
+        id = fixture.start(fixture.kept.request(), tx)
+        assert fixture.idle_worker.sleeps_on(), "somebody was woken before the commit"
+        assert fixture.job(id) is None, "the job was seen before the commit"
+    assert fixture.idle_worker.is_woken(), "the commit woke nobody"
+    assert fixture.is_pending(id)
 
 
-@_case()
-def a_rollback_leaves_nothing_and_wakes_nobody(bench: Bench) -> None:
-    bench.quiet()
-    with bench.rolled_back(bench.transaction()) as tx:
-        id = bench.start(bench.undone.request(), tx)
-    assert bench.sleeper.sleeps_on(), "somebody was woken for what was rolled back"
-    assert bench.job(id) is None
+@case
+def a_rollback_leaves_nothing_and_wakes_nobody(fixture: ProviderFixture) -> None:
+    fixture.quiet()
+    with fixture.rolled_back(fixture.transaction()) as tx:
+        id = fixture.start(fixture.undone.request(), tx)
+    assert fixture.idle_worker.sleeps_on(), "somebody was woken for what was rolled back"
+    assert fixture.job(id) is None
 
 
-@_case()
-def the_users_writes_share_its_fate(bench: Bench) -> None:
-    with bench.transaction() as tx:
-        bench.execute(tx, "create table orders (id integer)")
-    with bench.rolled_back(bench.transaction()) as tx:
-        bench.execute(tx, "insert into orders values (1)")
-        bench.start(bench.undone.request(), tx)
-    with bench.transaction() as tx:
-        bench.execute(tx, "insert into orders values (2)")
-        id = bench.start(bench.kept.request(), tx)
-        bench.execute(tx, "insert into orders values (3)")
-    with bench.transaction() as tx:
-        assert bench.execute(tx, "select id from orders order by id") == [(2,), (3,)]
-    assert bench.is_pending(id)
+@case
+def the_users_writes_share_its_fate(fixture: ProviderFixture) -> None:
+    with fixture.transaction() as tx:
+        fixture.execute(tx, "create table orders (id integer)")
+    with fixture.rolled_back(fixture.transaction()) as tx:
+        fixture.execute(tx, "insert into orders values (1)")
+        fixture.start(fixture.undone.request(), tx)
+    with fixture.transaction() as tx:
+        fixture.execute(tx, "insert into orders values (2)")
+        id = fixture.start(fixture.kept.request(), tx)
+        fixture.execute(tx, "insert into orders values (3)")
+    with fixture.transaction() as tx:
+        assert fixture.execute(tx, "select id from orders order by id") == [(2,), (3,)]
+    assert fixture.is_pending(id)
 
 
-@_case(_nests)
-def a_savepoint_rolled_back_takes_only_its_own(bench: Bench) -> None:
-    bench.quiet()
-    with bench.transaction() as tx:
-        before = bench.start(bench.kept.request("before"), tx)
-        with bench.rolled_back(bench.savepoint(tx)):
-            inner = bench.start(bench.undone.request(), tx)
-        after = bench.start(bench.kept.request("after"), tx)
-    assert bench.sleeper.is_woken(), "the commit woke nobody"
-    assert bench.is_pending(before)
-    assert bench.is_pending(after)
-    assert bench.job(inner) is None
-    bench.quiet()
-    assert not bench.sleeper.was_told_of("undone")
+@case.only(_nests)
+def a_savepoint_rolled_back_takes_only_its_own(fixture: ProviderFixture) -> None:
+    fixture.quiet()
+    with fixture.transaction() as tx:
+        before = fixture.start(fixture.kept.request("before"), tx)
+        with fixture.rolled_back(fixture.savepoint(tx)):
+            inner = fixture.start(fixture.undone.request(), tx)
+        after = fixture.start(fixture.kept.request("after"), tx)
+    assert fixture.idle_worker.is_woken(), "the commit woke nobody"
+    assert fixture.is_pending(before)
+    assert fixture.is_pending(after)
+    assert fixture.job(inner) is None
+    fixture.quiet()
+    assert not fixture.idle_worker.was_told_of("undone")
 
 
-@_case(_nests)
-def a_released_savepoint_waits_for_the_transaction(bench: Bench) -> None:
-    bench.quiet()
-    with bench.transaction() as tx:
-        with bench.savepoint(tx):
-            with bench.savepoint(tx):
-                innermost = bench.start(bench.kept.request("innermost"), tx)
-            inner = bench.start(bench.kept.request("inner"), tx)
-        assert bench.sleeper.sleeps_on(), "somebody was woken by a savepoint"
-        assert bench.job(inner) is None
-    assert bench.sleeper.is_woken(), "the commit woke nobody"
-    assert bench.is_pending(inner)
-    assert bench.is_pending(innermost)
+@case.only(_nests)
+def a_released_savepoint_waits_for_the_transaction(fixture: ProviderFixture) -> None:
+    fixture.quiet()
+    with fixture.transaction() as tx:
+        with fixture.savepoint(tx):
+            with fixture.savepoint(tx):
+                innermost = fixture.start(fixture.kept.request("innermost"), tx)
+            inner = fixture.start(fixture.kept.request("inner"), tx)
+        assert fixture.idle_worker.sleeps_on(), "somebody was woken by a savepoint"
+        assert fixture.job(inner) is None
+    assert fixture.idle_worker.is_woken(), "the commit woke nobody"
+    assert fixture.is_pending(inner)
+    assert fixture.is_pending(innermost)
 
 
-@_case(_nests)
-def a_released_savepoint_is_undone_with_what_is_around_it(bench: Bench) -> None:
-    with bench.transaction() as tx, bench.rolled_back(bench.savepoint(tx)), bench.savepoint(tx):
-        inner = bench.start(bench.undone.request(), tx)
-    with bench.rolled_back(bench.transaction()) as tx, bench.savepoint(tx):
-        other = bench.start(bench.undone.request(), tx)
-    bench.quiet()
-    assert not bench.sleeper.was_told_of("undone")
-    assert bench.job(inner) is None
-    assert bench.job(other) is None
+@case.only(_nests)
+def a_released_savepoint_is_undone_with_what_is_around_it(fixture: ProviderFixture) -> None:
+    with (
+        fixture.transaction() as tx,
+        fixture.rolled_back(fixture.savepoint(tx)),
+        fixture.savepoint(tx),
+    ):
+        inner = fixture.start(fixture.undone.request(), tx)
+    with fixture.rolled_back(fixture.transaction()) as tx, fixture.savepoint(tx):
+        other = fixture.start(fixture.undone.request(), tx)
+    fixture.quiet()
+    assert not fixture.idle_worker.was_told_of("undone")
+    assert fixture.job(inner) is None
+    assert fixture.job(other) is None
 
 
-@_case()
-def the_connection_is_left_as_it_was_found(bench: Bench) -> None:
-    with bench.transaction() as tx:
-        bench.execute(tx, "select 1")
-        before = bench.look(tx)
-        id = bench.start(bench.kept.request(), tx)
+@case
+def the_connection_is_left_as_it_was_found(fixture: ProviderFixture) -> None:
+    with fixture.transaction() as tx:
+        fixture.execute(tx, "select 1")
+        before = fixture.look(tx)
+        id = fixture.start(fixture.kept.request(), tx)
         for _ in range(6):  # psycopg prepares what is executed for the sixth time
-            bench.start(bench.kept.request(), tx)
-        bench.do("start_many", [bench.kept.request(text) for text in ODD], tx=tx)
-        bench.do("cancel", id, tx=tx)
-        after = bench.look(tx)
+            fixture.start(fixture.kept.request(), tx)
+        fixture.do("start_many", [fixture.kept.request(text) for text in ODD], tx=tx)
+        fixture.do("cancel", id, tx=tx)
+        after = fixture.look(tx)
         assert after == before, f"{before!r} has become {after!r}"
-        assert bench.execute(tx, "select 1") == [(1,)]
+        assert fixture.execute(tx, "select 1") == [(1,)]
 
 
-@_case()
-def every_text_arrives_as_it_was(bench: Bench) -> None:
-    with bench.transaction() as tx:
-        started = bench.do("start_many", [bench.kept.request(text) for text in ODD], tx=tx)
-    jobs = [bench.job(each.id) for each in started]
+@case
+def every_text_arrives_as_it_was(fixture: ProviderFixture) -> None:
+    with fixture.transaction() as tx:
+        started = fixture.do("start_many", [fixture.kept.request(text) for text in ODD], tx=tx)
+    jobs = [fixture.job(each.id) for each in started]
     texts = [msgspec.json.decode(job.input)["text"] for job in jobs if job is not None]
     assert texts == ODD
 
 
-@_case()
-def every_verb_works_in_the_transaction(bench: Bench) -> None:
+@case
+def every_verb_works_in_the_transaction(fixture: ProviderFixture) -> None:
     later = After(hours=1)
-    with bench.transaction() as tx:
-        first = bench.start(bench.kept.request(), tx, dedup=Dedup("once"), schedule=later)
-        twin = bench.do("start", bench.kept.request(), tx=tx, dedup=Dedup("once"))
+    with fixture.transaction() as tx:
+        first = fixture.start(fixture.kept.request(), tx, dedup=Dedup("once"), schedule=later)
+        twin = fixture.do("start", fixture.kept.request(), tx=tx, dedup=Dedup("once"))
         assert twin.deduplicated
         assert twin.id == first
-        assert bench.do("get", first, tx=tx).state is JobState.PENDING
-        assert bench.do("current", first, tx=tx).id == first
-        bench.do("trigger", first, tx=tx)
-        second, third = bench.do("start_many", [bench.kept.request()] * 2, tx=tx)
-        bench.do("cancel", second, tx=tx)
-        bench.do("retry", second, tx=tx)
-        assert bench.do("delete_sequences", [third.id], tx=tx) == [third.id]
-    job = bench.job(first)
+        assert fixture.do("get", first, tx=tx).state is JobState.PENDING
+        assert fixture.do("current", first, tx=tx).id == first
+        fixture.do("trigger", first, tx=tx)
+        second, third = fixture.do("start_many", [fixture.kept.request()] * 2, tx=tx)
+        fixture.do("cancel", second, tx=tx)
+        fixture.do("retry", second, tx=tx)
+        assert fixture.do("delete_sequences", [third.id], tx=tx) == [third.id]
+    job = fixture.job(first)
     assert job is not None
     assert job.run_at - job.created_at < timedelta(hours=1)
-    assert bench.is_pending(second.id)
-    assert bench.job(third.id) is None
+    assert fixture.is_pending(second.id)
+    assert fixture.job(third.id) is None
 
 
-@_case(_has_unsafe)
-def a_connection_that_cannot_be_rolled_back_is_refused(bench: Bench) -> None:
-    unsafe = bench.subject.unsafe
+@case.only(_has_unsafe)
+def a_connection_that_cannot_be_rolled_back_is_refused(fixture: ProviderFixture) -> None:
+    unsafe = fixture.subject.unsafe
     assert unsafe is not None
-    with bench.entered(unsafe()) as tx:
+    with fixture.entered(unsafe()) as tx:
         try:
-            id = bench.start(bench.undone.request(), tx)
+            id = fixture.start(fixture.undone.request(), tx)
         except ConfigurationError:
             return
     raise AssertionError(f"job {id} was started without a transaction")
 
 
-@_case(_is_awaited)
-def a_handlers_writes_are_committed_with_its_completion(bench: Bench) -> None:
-    subject = bench.subject
+@case.only(_is_awaited)
+def a_handlers_writes_are_committed_with_its_completion(fixture: ProviderFixture) -> None:
+    subject = fixture.subject
     transactions: Any = subject.transaction
     app = Headway(subject.url, transactions=transactions, providers=subject.providers)
 
@@ -213,13 +199,13 @@ def a_handlers_writes_are_committed_with_its_completion(bench: Bench) -> None:
             await _execute(subject, tx, "select 1")
         tx = await job.complete()
         await _execute(subject, tx, f"insert into placed values ({number}, {job.attempt})")
-        await app.start(bench.kept.request(f"attempt {job.attempt}"), tx=tx)
+        await app.start(fixture.kept.request(f"attempt {job.attempt}"), tx=tx)
         if job.attempt == 1:
             raise ConnectionError("the first time it does not work")
         return "placed"
 
-    with bench.transaction() as tx:
-        bench.execute(tx, "create table placed (number integer, attempt integer)")
+    with fixture.transaction() as tx:
+        fixture.execute(tx, "create table placed (number integer, attempt integer)")
 
     async def work() -> str:
         async with app:
@@ -227,9 +213,9 @@ def a_handlers_writes_are_committed_with_its_completion(bench: Bench) -> None:
             await app.worker().run(drain=True)
             return await sequence.result(timeout=5)
 
-    assert bench.wait_for(work()) == "placed"
-    with bench.transaction() as tx:
-        assert bench.execute(tx, "select number, attempt from placed") == [(7, 2)]
+    assert fixture.wait_for(work()) == "placed"
+    with fixture.transaction() as tx:
+        assert fixture.execute(tx, "select number, attempt from placed") == [(7, 2)]
 
 
 async def _execute(subject: Subject, tx: Any, sql: str) -> None:

@@ -1,4 +1,4 @@
-"""Blockers: a job waits until every sequence it was given has completed."""
+"""Blockers: a job waits until all of its blockers have completed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from headway.domain.schedule import At
 from headway.domain.settlement import Complete, Fail, Freed, Retry
 from headway.errors import InvalidOption, JobNotFound, WrongState
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -28,7 +30,6 @@ from headway.testing.conformance.store.building import (
     last_of,
     new_id,
     new_job,
-    raises,
     read,
     reap,
     running,
@@ -37,9 +38,8 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("blockers")
+case = StoreCases("blockers")
 
 
 @case

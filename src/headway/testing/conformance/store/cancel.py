@@ -1,4 +1,4 @@
-"""cancel: whatever has not ended, ends."""
+"""cancel: jobs that have not ended end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
+    StoreCases,
     at,
     attempts_of,
     claim,
@@ -21,9 +22,8 @@ from headway.testing.conformance.store.building import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("cancel")
+case = StoreCases("cancel")
 
 
 @case.each({str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING)})

@@ -1,19 +1,21 @@
-"""claim: who gets which job, in which order, and when."""
+"""claim: the jobs that a worker gets, and their order."""
 
 from __future__ import annotations
 
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Lease, Verdict
-from headway.domain.queries import QueueShare
+from headway.domain.orders import QueueShare
 from headway.domain.schedule import After, At
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,
     TYPE,
+    StoreCases,
     add,
     at,
     claim,
@@ -25,15 +27,13 @@ from headway.testing.conformance.store.building import (
     new_queue,
     new_token,
     order,
-    raises,
     read,
     reap,
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("claim")
+case = StoreCases("claim")
 
 
 def ids(jobs: list[ClaimedJob]) -> list[str]:

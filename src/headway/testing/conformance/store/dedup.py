@@ -1,4 +1,4 @@
-"""Deduplication: one key, one sequence, whoever asks at the same time."""
+"""Deduplication: one sequence per key, also for concurrent inserts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 
 from headway.domain.job import JobState
 from headway.domain.settlement import Fail
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Inserted, Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     MICROSECOND,
     T0,
+    StoreCases,
     add,
     apply,
     at,
     claim_one,
     complete,
     everything,
+    has_transactions,
     in_state,
     insert,
     new_job,
@@ -26,9 +28,8 @@ from headway.testing.conformance.store.building import (
     snapshot,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("dedup")
+case = StoreCases("dedup")
 
 KEY = "order-7: größer"
 
@@ -299,7 +300,7 @@ async def a_sequence_that_ends_meanwhile_gives_way_to_one(store: Store) -> None:
         assert {answer.id for (answer,) in answers} <= {first.id, *created}
 
 
-@case.requiring("transactions")
+@case.only(has_transactions)
 async def of_16_transactions_at_once_one_creates(store: Store) -> None:
     async def transaction(job_id: str) -> Inserted:
         async with store.begin() as tx:
@@ -315,7 +316,7 @@ async def of_16_transactions_at_once_one_creates(store: Store) -> None:
     assert [job.id for job in await everything(store)] == created
 
 
-@case.requiring("transactions")
+@case.only(has_transactions)
 async def a_key_that_is_rolled_back_is_free_again(store: Store) -> None:
     class Undo(Exception):
         pass

@@ -1,4 +1,4 @@
-"""extend: a holder, and nobody else, makes its leases last."""
+"""extend: only the holder of a lease can extend it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Lease, Verdict
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     LEASE,
     MICROSECOND,
     T0,
+    StoreCases,
     at,
     claim,
     complete,
     in_state,
     new_id,
     new_token,
-    raises,
     read,
     reap,
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("extend")
+case = StoreCases("extend")
 
 
 @case

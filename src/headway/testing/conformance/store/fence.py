@@ -1,4 +1,4 @@
-"""The fence: whoever does not hold a job changes nothing of it, not a byte."""
+"""The fence: without a valid lease nothing of a running job changes, not a byte."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Lose, Settlement
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     MICROSECOND,
     SETTLEMENTS,
+    StoreCases,
     add,
     at,
     claim_one,
@@ -26,9 +27,8 @@ from headway.testing.conformance.store.building import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("fence")
+case = StoreCases("fence")
 
 Build = Callable[[str, str], Settlement]
 

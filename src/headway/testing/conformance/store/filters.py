@@ -1,18 +1,20 @@
-"""find and count with every condition that a filter can hold, alone and together."""
+"""find and count with every condition of a filter, alone and combined."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from headway.domain.failure import Failure, encode_failure
+from headway.domain.failure import encode_failure
 from headway.domain.job import JobState
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
 from headway.domain.schedule import After
 from headway.domain.settlement import Fail
-from headway.domain.views import Counted
+from headway.domain.views import Count
+from headway.errors import Failure
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -24,9 +26,8 @@ from headway.testing.conformance.store.building import (
     new_job,
     running,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("filters")
+case = StoreCases("filters")
 
 ALIKE, OTHER = "0123456789ab", "0123ffffffff"
 
@@ -43,7 +44,7 @@ async def found(store: Store, which: JobFilter) -> list[str]:
             break
     assert ids == sorted(ids, reverse=True)
     counted = await store.run(store.count, which, 100, now=at(10))
-    assert counted == Counted(len(ids))
+    assert counted == Count(len(ids))
     return ids
 
 
@@ -274,6 +275,6 @@ async def pages_of_a_filter_lose_nothing(store: Store) -> None:
 async def a_count_stops_where_it_is_told_to(store: Store) -> None:
     await insert(store, *[new_job(queue="a") for _ in range(7)], new_job(queue="b"))
     for which in (JobFilter(queues=("a",)), JobFilter(queues=("a",), states=(JobState.PENDING,))):
-        assert await store.run(store.count, which, 7, now=T0) == Counted(7)
-        assert await store.run(store.count, which, 6, now=T0) == Counted(6, exact=False)
-        assert await store.run(store.count, which, 100, now=T0) == Counted(7)
+        assert await store.run(store.count, which, 7, now=T0) == Count(7)
+        assert await store.run(store.count, which, 6, now=T0) == Count(6, exact=False)
+        assert await store.run(store.count, which, 100, now=T0) == Count(7)

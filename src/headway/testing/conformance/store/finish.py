@@ -1,4 +1,4 @@
-"""finish and hold: completion from outside, and what a holder may rely on in a transaction."""
+"""finish: completion of a job from outside, without a lease."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete, Fail
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     at,
     claim,
@@ -25,9 +26,8 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("finish")
+case = StoreCases("finish")
 
 UNENDED = {str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING)}
 

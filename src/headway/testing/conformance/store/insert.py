@@ -1,4 +1,4 @@
-"""insert: what is stored is what was given, all of it or nothing."""
+"""insert: stores all fields of all jobs, or nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from headway.domain.job import JobRecord, JobState
 from headway.domain.schedule import After, At
-from headway.domain.times import EARLIEST, LATEST, LONGEST
+from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     MICROSECOND,
     T0,
     TYPE,
+    StoreCases,
     add,
     at,
     claim,
@@ -20,13 +22,11 @@ from headway.testing.conformance.store.building import (
     insert,
     new_id,
     new_job,
-    raises,
     read,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("insert")
+case = StoreCases("insert")
 
 TEXTS = {
     "empty": "",

@@ -1,11 +1,12 @@
-"""pause and queues: a queue that is paused hands out nothing, and loses nothing."""
+"""pause and queues: a paused queue hands out no jobs, and keeps them."""
 
 from __future__ import annotations
 
 from headway.domain.queries import QueueRecord
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     LEASE,
+    StoreCases,
     add,
     at,
     claim,
@@ -15,9 +16,8 @@ from headway.testing.conformance.store.building import (
     running,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("pause")
+case = StoreCases("pause")
 
 
 @case

@@ -1,17 +1,18 @@
-"""prune: finished sequences go when their time has come, and nothing else ever does."""
+"""prune: deletes only sequences that the rule allows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headway.domain.job import JobState
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.settlement import Fail, Retry
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     MICROSECOND,
+    StoreCases,
     add,
     apply,
     at,
@@ -28,9 +29,8 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("prune")
+case = StoreCases("prune")
 
 DAY = 86_400.0
 LATER = at(2 * DAY)

@@ -1,4 +1,4 @@
-"""Races: many at once, and exactly one of them wins."""
+"""Races: of many concurrent operations on a job exactly one is applied."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.settlement import Complete, Fail, Release
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
+    StoreCases,
     add,
     apply,
     at,
@@ -28,9 +29,8 @@ from headway.testing.conformance.store.building import (
     settle,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("races")
+case = StoreCases("races")
 
 
 @case

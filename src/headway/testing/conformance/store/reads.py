@@ -1,4 +1,4 @@
-"""get, find, counts, attempts: what is stored can be read, page by page."""
+"""get, find, counts and attempts: stored jobs can be read, page by page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from headway.domain.queries import JobCount, JobFilter
 from headway.domain.schedule import After
 from headway.errors import InvalidOption
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     at,
     attempts_of,
@@ -20,14 +22,12 @@ from headway.testing.conformance.store.building import (
     insert,
     new_id,
     new_job,
-    raises,
     read,
     running,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("reads")
+case = StoreCases("reads")
 
 
 async def found(store: Store, **which: Any) -> list[str]:

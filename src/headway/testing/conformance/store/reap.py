@@ -1,4 +1,4 @@
-"""expired, and settle with Lose: leases that ran out."""
+"""expired, and settle with Lose: jobs whose leases have expired."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from headway.domain.lifecycle import after_absence
 from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     MICROSECOND,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -33,9 +34,8 @@ from headway.testing.conformance.store.building import (
     settle,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("reap")
+case = StoreCases("reap")
 
 
 @case

@@ -1,4 +1,4 @@
-"""retry: a fresh start for dead letters."""
+"""retry: failed and cancelled jobs become pending again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     OTHER_ERROR,
+    StoreCases,
     add,
     apply,
     at,
@@ -27,9 +28,8 @@ from headway.testing.conformance.store.building import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("retry")
+case = StoreCases("retry")
 
 
 @case.each({str(s): s for s in (JobState.FAILED, JobState.CANCELLED)})

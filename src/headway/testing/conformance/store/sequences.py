@@ -1,4 +1,4 @@
-"""Sequences: a job that is continued, and what its successors inherit."""
+"""Sequences: continuation of a job, and the fields that its successor inherits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete, Fail
 from headway.errors import DuplicateJob, JobNotFound
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     ERROR,
     T0,
+    StoreCases,
     add,
     apply,
     at,
@@ -23,7 +25,6 @@ from headway.testing.conformance.store.building import (
     last_of,
     new_id,
     new_token,
-    raises,
     read,
     running,
     settle,
@@ -31,9 +32,8 @@ from headway.testing.conformance.store.building import (
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("sequences")
+case = StoreCases("sequences")
 
 
 @case

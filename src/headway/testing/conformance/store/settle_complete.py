@@ -1,4 +1,4 @@
-"""settle with Complete: done once, and done for good."""
+"""settle with Complete: a job completes once, for good."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Release, Retry, Settled
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,
+    StoreCases,
     apply,
     at,
     attempts_of,
@@ -28,10 +29,9 @@ from headway.testing.conformance.store.building import (
     snapshot,
     state_of,
 )
-from headway.testing.conformance.store.case import Cases
 from headway.testing.conformance.store.insert import TEXTS
 
-case = Cases("complete")
+case = StoreCases("complete")
 
 
 @case

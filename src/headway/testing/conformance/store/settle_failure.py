@@ -1,4 +1,4 @@
-"""settle with Retry and Fail: what a failed execution leaves behind."""
+"""settle with Retry and Fail: counters and history after a failed execution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import msgspec
 from headway.domain.job import AttemptRecord, JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry, Settled
-from headway.domain.times import LONGEST
+from headway.domain.validation import LONGEST
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     MICROSECOND,
     OTHER_ERROR,
     T0,
+    StoreCases,
     apply,
     at,
     attempts_of,
@@ -26,9 +27,8 @@ from headway.testing.conformance.store.building import (
     settle,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("failure")
+case = StoreCases("failure")
 
 
 @case

@@ -1,4 +1,4 @@
-"""begin, run_in, after_commit: all of a transaction, or nothing of it."""
+"""begin, run_in, after_commit: a transaction takes effect as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
-from headway.domain.queries import PruneRule
+from headway.domain.orders import PruneRule
 from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.case import raises
+from headway.testing.conformance.store.builders import (
     ERROR,
     LEASE,
     T0,
+    StoreCases,
     add,
     at,
     claim,
     claim_one,
     everything,
+    has_transactions,
     in_state,
     insert,
     new_job,
     order,
-    raises,
     read,
     running,
     snapshot,
     state_of,
     successor_of,
 )
-from headway.testing.conformance.store.case import Cases
 from headway.testing.conformance.store.workers import worker
 
-case = Cases("transactions", requires=("transactions",))
+case = StoreCases("transactions", has_transactions)
 
 
 class Undo(Exception):
@@ -125,7 +126,7 @@ async def finishing(store: Store) -> Change:
 async def deleting(store: Store) -> Change:
     root = await in_state(store, JobState.FAILED, dedup_key="k")
     await add(store, root_id=root)
-    return lambda tx: store.run_in(tx, store.delete, [root])
+    return lambda tx: store.run_in(tx, store.delete_jobs, [root])
 
 
 async def pruning(store: Store) -> Change:
@@ -229,15 +230,15 @@ async def an_error_in_the_last_undoes_the_first(store: Store) -> None:
 @case
 async def queues_and_workers_are_rolled_back_too(store: Store) -> None:
     await store.run(store.pause, "paused", True, now=T0)
-    await store.run(store.beat, worker(id="known"), now=T0)
+    await store.run(store.save_worker, worker(id="known"), now=T0)
     queues, workers = await store.run(store.queues), await store.run(store.workers)
     with raises(Undo):
         async with store.begin() as tx:
             await store.run_in(tx, store.pause, "paused", False, now=at(1))
             await store.run_in(tx, store.pause, "other", True, now=at(1))
-            await store.run_in(tx, store.beat, worker(id="known", running=3), now=at(1))
-            await store.run_in(tx, store.beat, worker(id="new"), now=at(1))
-            await store.run_in(tx, store.forget_workers, ["known"], now=at(1))
+            await store.run_in(tx, store.save_worker, worker(id="known", running=3), now=at(1))
+            await store.run_in(tx, store.save_worker, worker(id="new"), now=at(1))
+            await store.run_in(tx, store.delete_workers, ["known"], now=at(1))
             raise Undo
     assert await store.run(store.queues) == queues
     assert await store.run(store.workers) == workers

@@ -1,4 +1,4 @@
-"""trigger: what waits for its time need not wait any longer."""
+"""trigger: a job that is scheduled for later becomes due now."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.schedule import After
 from headway.ports.store import Store
-from headway.testing.conformance.store.building import (
+from headway.testing.conformance.store.builders import (
     T0,
+    StoreCases,
     add,
     at,
     claim,
@@ -19,9 +20,8 @@ from headway.testing.conformance.store.building import (
     read,
     snapshot,
 )
-from headway.testing.conformance.store.case import Cases
 
-case = Cases("trigger")
+case = StoreCases("trigger")
 
 
 @case

@@ -1,0 +1,191 @@
+"""Bugs to plant into the MongoDB store: its fence is one query, made in several places, and each of
+them can lose the token or the expiry; other changes can lose the state that they ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from headway.domain.job import JobState
+from headway.domain.settlement import Lose
+from headway.ports.statement import Operation
+from headway.stores.mongodb import audit, claim, manage, settle
+
+HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
+"""What takes the place of a condition that goes missing: true of every job that runs."""
+ANY_STATE = [str(state) for state in JobState]
+KINDS = {"token": "token", "$expr": "expiry"}
+PLACES = {
+    "extend": settle,
+    "_completions": settle,
+    "_giving_back": settle,
+    "save_progress": audit,
+}
+
+
+def _without(place: str, key: str) -> Callable[[], None]:
+    def plant() -> None:
+        sound = settle.holding
+
+        def holding(id: Any, token: str, now: Any) -> dict[str, Any]:
+            which = sound(id, token, now)
+            if _is_asked_by(place):
+                which[key] = HOLDS[key]
+            return which
+
+        vars(PLACES[place])["holding"] = holding
+
+    return plant
+
+
+def _is_asked_by(place: str) -> bool:
+    """Whether `place` made the query: itself, or a comprehension in it."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name.startswith("<"):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == place
+
+
+def _plain_without(key: str) -> Callable[[], None]:
+    """Only where nobody waits for the job and nothing continues it, which has a way of its own."""
+
+    def plant() -> None:
+        sound = settle._completions
+
+        def completions(done: Any, now: Any, mark: int, *, alone: bool) -> Iterator[dict[str, Any]]:
+            for change in sound(done, now, mark, alone=alone):
+                if alone:
+                    change["q"][key] = HOLDS[key]
+                yield change
+
+        settle._completions = completions
+
+    return plant
+
+
+def unguarded_reaper() -> None:
+    sound = settle._giving_back
+
+    def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
+        made = sound(change, now, mark)
+        if isinstance(change, Lose):
+            made["q"]["$expr"] = True
+        return made
+
+    settle._giving_back = giving_back
+
+
+def _losses(careless: Callable[[Any, dict[str, Any]], None]) -> Callable[[], None]:
+    """What a change does to the losses of a job goes wrong."""
+
+    def plant() -> None:
+        sound = settle._giving_back
+
+        def giving_back(change: Any, now: Any, mark: int) -> dict[str, Any]:
+            made = sound(change, now, mark)
+            careless(change, made["u"][0]["$set"])
+            return made
+
+        settle._giving_back = giving_back
+
+    return plant
+
+
+def _never_set_back(change: Any, new: dict[str, Any]) -> None:
+    if not isinstance(change, Lose):
+        new.pop("losses", None)
+
+
+def _always_charged(change: Any, new: dict[str, Any]) -> None:
+    if isinstance(change, Lose):
+        new["losses"] = {"$add": ["$losses", 1]}
+
+
+def claims_whatever_was_lost() -> None:
+    sound = claim.MongoClaim._due
+
+    def due(self: Any, queue: str, order: Any, now: Any) -> dict[str, Any]:
+        return sound(self, queue, replace(order, most_losses=None), now)
+
+    claim.MongoClaim._due = due
+
+
+def claims_what_others_have_claimed() -> None:
+    sound = claim.MongoClaim._take
+
+    def take(self: Any, ids: Any, order: Any, now: Any) -> Operation[Any]:
+        taking = sound(self, ids, order, now)
+        command = next(taking)
+        del command.body["updates"][0]["q"]["state"]
+        try:
+            while True:
+                command = taking.send((yield command))
+        except StopIteration as taken:
+            return taken.value
+
+    claim.MongoClaim._take = take
+
+
+def _taken_before_without(key: str) -> Callable[[], None]:
+    def plant() -> None:
+        sound = claim.MongoClaim._taken_before
+
+        def taken_before(self: Any, order: Any, now: Any) -> Operation[Any]:
+            taking = sound(self, order, now)
+            command = next(taking)
+            try:
+                while True:
+                    body = command.body
+                    which = body["updates"][0]["q"] if "updates" in body else body["filter"]
+                    which[key] = HOLDS[key]
+                    command = taking.send((yield command))
+            except StopIteration as taken:
+                return taken.value
+
+        claim.MongoClaim._taken_before = taken_before
+
+    return plant
+
+
+def _whatever_the_state(asked: list[str]) -> Callable[[], None]:
+    def plant() -> None:
+        sound = manage.MongoManage._change
+
+        def change(
+            self: Any, ids: Any, states: list[str], change: Any, gone: Any, already: Any
+        ) -> Operation[Any]:
+            states = ANY_STATE if states == asked else states
+            return sound(self, ids, states, change, gone, already)
+
+        manage.MongoManage._change = change
+
+    return plant
+
+
+SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
+    **{
+        f"mongodb: {place.strip('_')} without the {KINDS[key]}": _without(place, key)
+        for place in PLACES
+        for key in HOLDS
+    },
+    **{
+        f"mongodb: plain completions without the {KINDS[key]}": _plain_without(key) for key in HOLDS
+    },
+    **{
+        f"mongodb: what a claim had taken before without the {KINDS[key]}": _taken_before_without(
+            key
+        )
+        for key in HOLDS
+    },
+    "mongodb: losing jobs without the expiry": unguarded_reaper,
+    "mongodb: losses are never set back": _losses(_never_set_back),
+    "mongodb: every lease that runs out is charged": _losses(_always_charged),
+    "mongodb: claiming whatever was lost": claims_whatever_was_lost,
+    "mongodb: claiming without the state": claims_what_others_have_claimed,
+    "mongodb: cancelling without the state": _whatever_the_state(manage.OPEN),
+    "mongodb: retrying without the state": _whatever_the_state(["failed", "cancelled"]),
+    "mongodb: triggering without the state": _whatever_the_state(["pending"]),
+}

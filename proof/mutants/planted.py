@@ -1,0 +1,113 @@
+"""The planted bugs, and what is expected to find each of them.
+
+A bug is put in where it would be written: into a function of the core or of a store, or into the
+text of a statement. `python -m proof.mutants.planted NAME [DSN]` plants one, in a process of its
+own, and says in JSON whether and how it was found.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proof.mutants import checks, core_bugs, memory_bugs, mongodb_bugs, sql_bugs
+from proof.simulation.run import simulate
+from proof.simulation.scenario import Scenario
+from proof.tools.conformance_run import first_failure
+
+LONGEST = 55.0
+GROUPS = {
+    "progress": "progress",
+    "extend": "extend",
+    "expired.sql": "extend",
+    "free": "retry",
+    "retry": "retry",
+    "cancelling": "cancel",
+    "cancel.sql": "cancel",
+    "trigger": "trigger",
+    "without `for update": "blocker_deletion",
+    "without a look": "blocker_deletion",
+    "deletable": "delete_ended",
+    "delete ended": "delete_ended",
+    "delete sequences": "delete_ended",
+    "prun": "prune",
+    "dedup": "dedup",
+    "reclaim": "claim",
+    "taken before": "claim",
+    "claiming": "operations",
+    "claim.sql": "claim",
+    "lost_at_most": "claim",
+    "give_back": "reap",
+    "charge": "reap",
+    "losses": "reap",
+}
+"""The cases to begin with, by a word in a bug's name: all are tried, but these find it sooner."""
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    plant: Callable[[], None]
+    finder: str
+    """sim, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
+
+
+def bugs() -> list[Bug]:
+    return [
+        *(Bug(name, plant, "sim") for name, plant in core_bugs.SEEN_BY_SIMULATION.items()),
+        Bug("committer's flush lost on shutdown", core_bugs.flush_lost_on_shutdown, "stopping"),
+        *(Bug(name, plant, "absence") for name, plant in core_bugs.SEEN_BY_ABSENCE.items()),
+        Bug("suspects claimed at any time", core_bugs.suspects_at_any_time, "suspects"),
+        Bug("bound that skips late commits", core_bugs.bound_without_looking, "late_commit"),
+        Bug("claim repeated by another token", core_bugs.claims_forgotten, "lost_claim"),
+        Bug("busy store taken for a bad job", core_bugs.trouble_is_the_jobs_fault, "busy_store"),
+        Bug("dedup without its lock", core_bugs.keys_unlocked, "postgres"),
+        *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
+        *(
+            Bug(name, plant, store)
+            for store in ("sqlite", "postgres")
+            for name, plant in sql_bugs.seen_by_conformance(store).items()
+        ),
+        *(Bug(name, plant, "mongodb") for name, plant in mongodb_bugs.SEEN_BY_CONFORMANCE.items()),
+    ]
+
+
+def find(bug: Bug, dsn: str) -> str | None:
+    """What the finder says about it, or None if it does not see it."""
+    match bug.finder:
+        case "sim":
+            deadline = time.monotonic() + LONGEST
+            seed = 0
+            while time.monotonic() < deadline:
+                outcome = simulate(Scenario.from_seed(seed))
+                if outcome.invariant is not None:
+                    return f"seed {seed}: {outcome.invariant}"
+                seed += 1
+            return None
+        case "memory" | "sqlite" | "postgres" | "mongodb":
+            return first_failure(bug.finder, dsn, group=_group(bug))[1]
+        case check:
+            return getattr(checks, check)(dsn)
+
+
+def _group(bug: Bug) -> str:
+    return next(
+        (group for word, group in GROUPS.items() if word in bug.name.replace("_", " ")), "fence"
+    )
+
+
+def main() -> None:
+    name, dsn = sys.argv[1], sys.argv[2]
+    (bug,) = [each for each in bugs() if each.name == name]
+    bug.plant()
+    began = time.monotonic()
+    found = find(bug, dsn)
+    seconds = round(time.monotonic() - began, 1)
+    print(json.dumps({"found": found, "finder": bug.finder, "seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main()

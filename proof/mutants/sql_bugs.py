@@ -1,0 +1,104 @@
+"""Bugs to plant into the statements of the SQL stores: each of them loses, one at a time, its
+comparisons of a token or an expiry, what it asks of a job's state before it changes, locks or
+deletes the job, and what decides about the losses of a job. On PostgreSQL deletions also lose
+their locks, and the look at who waits that follows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from msgspec.structs import replace
+
+from headway.domain.settlement import Lose
+from headway.stores.sql import files as statements
+from headway.stores.sql import settle
+
+FENCE = re.compile(r"^\s+and (.*\blease_(?:token|until)\b.*)$", re.MULTILINE)
+GUARD = re.compile(
+    r"\b(?:where|and|when)\s+((?:\w+\.)?state (?:= '(?:pending|blocked)'|in \([^)]*\)))"
+)
+LOSSES = re.compile(
+    r"^\s+(?:and|when) (\(.*\blosses <= .*\)|change\.outcome (?:=|in) .*?)(?: then \S.*)?$",
+    re.MULTILINE,
+)
+CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
+LOCKED_AND_CHECKED = {"finish.sql"}
+"""Here the state was compared before, under the lock that is still held."""
+DELETIONS_LOCK = {
+    "deletable": "for update",
+    "prunable": "for update of j skip locked",
+    "current_locked": "for update",
+}
+"""Statements by which deletions lock what they are to delete, and how."""
+
+
+def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
+    found: dict[str, Callable[[], None]] = {}
+    for entry in sorted(
+        (files(f"headway.stores.{store}") / "statements").iterdir(), key=lambda each: each.name
+    ):
+        if not entry.name.endswith(".sql"):
+            continue
+        text = entry.read_text()
+        conditions = [match[1] for match in FENCE.finditer(text)]
+        losses = [match[1] for match in LOSSES.finditer(text)]
+        conditions += losses
+        if CHANGES.search(text) and entry.name not in LOCKED_AND_CHECKED:
+            conditions += [match[1] for match in GUARD.finditer(text)]
+        for condition in dict.fromkeys(conditions):
+            name = f"{store}: {entry.name} without `{condition}`"
+            found[name] = _without(store, entry.name.removesuffix(".sql"), condition)
+        for condition in losses:
+            name = f"{store}: {entry.name} never with `{condition}`"
+            found[name] = _without(store, entry.name.removesuffix(".sql"), condition, "and false")
+    found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
+    if store == "postgres":
+        for statement, lock in DELETIONS_LOCK.items():
+            found[f"{store}: {statement}.sql without `{lock}`"] = _changed(
+                store, statement, lock, ""
+            )
+        found[f"{store}: delete_sequences.sql without a look at who waits"] = _changed(
+            store, "delete_sequences", "not exists (", "true or exists ("
+        )
+        found[f"{store}: delete_sequences.sql without a look at what follows"] = _changed(
+            store, "delete_sequences", "ended.sequence_id) = ended.id", "ended.id) is not null"
+        )
+    return found
+
+
+def every_lease_is_charged() -> None:
+    sound = settle.SqlSettle._change
+
+    def change(self: Any, change: Any) -> tuple[Any, ...]:
+        return sound(self, replace(change, charged=True) if isinstance(change, Lose) else change)
+
+    settle.SqlSettle._change = change
+
+
+def _without(
+    store: str, statement: str, condition: str, instead: str = "or true"
+) -> Callable[[], None]:
+    """The statement as it would be without the condition; its parameters are bound as before."""
+    return _changed(store, statement, condition, f"({condition} {instead})")
+
+
+def _changed(store: str, statement: str, text: str, instead: str) -> Callable[[], None]:
+    def plant() -> None:
+        load = statements.load_statements
+
+        def damaged(package: str, qualifier: str) -> dict[str, str]:
+            found = load(package, qualifier)
+            if package == f"headway.stores.{store}":
+                sound = found[statement]
+                found[statement] = sound.replace(text, instead)
+                if found[statement] == sound:
+                    raise RuntimeError(f"{text!r} is not in {statement}")
+            return found
+
+        module = __import__(f"headway.stores.{store}.operations", fromlist=["load_statements"])
+        module.load_statements = damaged
+
+    return plant

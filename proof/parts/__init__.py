@@ -1,0 +1,1 @@
+"""The parts of the proof, one module each, with a function `prove`."""

@@ -1,0 +1,310 @@
+# Made from client.py by scripts/make_sync.py: change that, then run `make sync`.
+"""The client without an event loop, for Flask, Django and scripts."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
+
+from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.observers import Observers
+from headway.client import changes
+from headway.client.completion import SyncCompletion
+from headway.client.handle import Decode, Handle, decoder_of
+from headway.client.result import POLL_EVERY, wait_for_result_sync
+from headway.client.targets import (
+    Target,
+    Targets,
+    check_page,
+    make_filter,
+    sequence_of,
+    target_id,
+    target_ids,
+)
+from headway.domain.events import StoreFailed
+from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
+from headway.domain.request import (
+    A,
+    AnyRequest,
+    ContinuationRequest,
+    R,
+    R_co,
+    Request,
+    SequenceReference,
+    StartOptions,
+)
+from headway.domain.validation import check_name
+from headway.domain.views import Progress
+from headway.errors import StoreError
+from headway.jobs.job_type import AnyType, ContinuationType
+from headway.jobs.payloads import Payloads
+from headway.jobs.plan import Plan, plan_start
+from headway.jobs.registry import Registry
+from headway.ports.clock import Clock
+from headway.ports.codec import Codec
+from headway.ports.notifier import Notifier
+from headway.ports.statement import Operation
+from headway.ports.store import Store
+from headway.runtime.store_errors import in_short
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SyncSequence(Handle[R_co]):
+    """The handle of a sequence: its id, and its result."""
+
+    __slots__ = ("_client",)
+
+    def __init__(
+        self, client: SyncClient, id: str, decode: Decode | None, *, deduplicated: bool = False
+    ) -> None:
+        super().__init__(id, decode, deduplicated)
+        self._client = client
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled."""
+        return self._client.wait(self, timeout=timeout)
+
+    def get(self) -> JobRecord:
+        """Its current job, whose state is the sequence's."""
+        return self._client.current(self)
+
+
+class SyncClient:
+    """Safe to use from any number of threads. A verb with a `tx` works in the caller's transaction:
+    after a rollback it has done nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        notifier: Notifier,
+        registry: Registry,
+        observers: Observers,
+        codec: Codec,
+        clock: Clock,
+        poll_every: float = POLL_EVERY,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._observers = observers
+        self._clock = clock
+        self._poll_every = poll_every
+        self._payloads = Payloads(registry, codec)
+        self._publisher = Publisher(store, notifier, observers)
+
+    def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
+        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
+        return self._registry.type(type).request(**arguments)
+
+    def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]:
+        """Start a sequence with its first job and that job's blockers; the handle of the sequence.
+
+        Everything is checked before anything is written: raises InvalidRequest or a subclass.
+        """
+        tx = options.pop("tx", None)
+        plan = plan_start((request,), options)
+        (sequence,) = self._store_plan(plan, (request,), tx)
+        return sequence
+
+    def start_many(
+        self, requests: Iterable[Request[R]], *, tx: Any = None
+    ) -> builtins.list[SyncSequence[R]]:
+        """Start many sequences, all or none; `request.using(...)` sets the options of one."""
+        asked = tuple(requests)
+        return self._store_plan(plan_start(asked), asked, tx) if asked else []
+
+    def _store_plan(
+        self, plan: Plan, requests: tuple[Request[R], ...], tx: Any
+    ) -> builtins.list[SyncSequence[R]]:
+        starting = self._observers.start(plan.jobs)
+        if starting is not None:
+            plan.carry(starting.trace)
+        try:
+            stored = self._run(tx, self._store.insert, plan.jobs, now=self._clock.now())
+        except BaseException as error:
+            self._observers.end_start(starting, error)
+            raise
+        self._observers.end_start(starting)
+        effects = Effects()
+        effects.create(plan.jobs, stored, watched=self._publisher.watched)
+        self._tell(tx, effects)
+        return [
+            SyncSequence(
+                self,
+                stored[place].id,
+                request.decode,
+                deduplicated=stored[place].deduplicated,
+            )
+            for place, request in zip(plan.heads, requests, strict=True)
+        ]
+
+    def sequence(
+        self, id: Target, type: ContinuationType[..., A, *tuple[Any, ...]] | None = None
+    ) -> SyncSequence[A]:
+        """The handle of a sequence that was started elsewhere; the store is not asked."""
+        decode = None if type is None else type.definition.decode_result
+        return SyncSequence(self, sequence_of(id), decode)
+
+    def wait(self, sequence: SequenceReference[R], /, *, timeout: float | None = None) -> R:
+        """Wait for the end of the sequence; its output. Raises ResultTimeout, ResultFailed,
+        ResultCancelled, JobNotFound."""
+        result: R = wait_for_result_sync(
+            self._store,
+            sequence.id,
+            decoder_of(sequence),
+            timeout=timeout,
+            poll_every=self._poll_every,
+        )
+        return result
+
+    def get(self, id: Target, *, tx: Any = None) -> JobRecord:
+        """A job as it is now. Raises JobNotFound."""
+        return self._run(tx, changes.read_job, self._store, target_id(id))
+
+    def current(self, sequence: Target, *, tx: Any = None) -> JobRecord:
+        """The current job of a sequence, whose state is the sequence's. Raises JobNotFound."""
+        (job,) = self._run(tx, changes.current_jobs, self._store, [target_id(sequence)])
+        return job
+
+    def blockers(self, sequence: Target, *, tx: Any = None) -> builtins.list[JobRecord]:
+        """The current jobs of the blockers of a sequence's current job, in order; pruned ones are
+        left out. A blocker that is `failed` or `cancelled` keeps the job blocked until the blocker
+        is retried; the blocker's `failure` says why."""
+        return self._run(tx, changes.blockers_of, self._store, target_id(sequence))
+
+    def list(
+        self,
+        *,
+        state: JobState | str | Iterable[JobState | str] | None = None,
+        type: AnyType | str | Iterable[AnyType | str] | None = None,
+        queue: str | Iterable[str] | None = None,
+        sequence: Target | None = None,
+        root: Target | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """A page of jobs, newest first; its cursor gets the next page."""
+        which = make_filter(state, type, queue, sequence, root)
+        return self._store.run_sync(self._store.find, which, cursor=cursor, limit=check_page(limit))
+
+    def attempts(self, id: Target) -> builtins.list[AttemptRecord]:
+        """The failed and lost executions of a job, oldest first."""
+        return self._store.run_sync(self._store.attempts, target_id(id))
+
+    def progress(self, id: Target) -> Progress | None:
+        """The last progress that a job reported; None if it reported none."""
+        (found,) = self._store.run_sync(self._store.progress, [target_id(id)])
+        return found
+
+    def counts(self) -> builtins.list[JobCount]:
+        """Numbers of jobs by queue, type and state; exact, so the store counts every job."""
+        return self._store.run_sync(self._store.counts)
+
+    def queues(self) -> builtins.list[QueueRecord]:
+        return self._store.run_sync(self._store.queues)
+
+    def workers(self) -> builtins.list[WorkerRecord]:
+        return self._store.run_sync(self._store.workers)
+
+    def pause(self, queue: str) -> None:
+        """Stop workers from claiming jobs of this queue; running jobs go on."""
+        name = check_name("queue", queue)
+        self._store.run_sync(self._store.pause, name, True, now=self._clock.now())
+
+    def resume(self, queue: str) -> None:
+        """Undo `pause`, and wake workers for the jobs that are due in the queue."""
+        name = check_name("queue", queue)
+        now = self._clock.now()
+        self._tell(None, self._run(None, changes.resume, self._store, name, now))
+
+    def retry(
+        self,
+        targets: Targets,
+        *,
+        input: AnyRequest | Mapping[str, Any] | None = None,
+        tx: Any = None,
+    ) -> None:
+        """Retry the current jobs of failed or cancelled sequences, all or none: they are due now,
+        with their full number of attempts. `input` replaces their input: a request of the same
+        type, or arguments by name."""
+        edit = None if input is None else partial(self._payloads.encode_input, input)
+        ids = target_ids(targets)
+        effects = self._run(tx, changes.retry, self._store, ids, edit, self._clock.now())
+        self._tell(tx, effects)
+
+    def cancel(self, targets: Targets, *, tx: Any = None) -> None:
+        """Cancel sequences, all or none; workers that run their jobs are told to stop."""
+        ids = target_ids(targets)
+        effects = self._run(tx, changes.cancel, self._store, ids, self._clock.now())
+        self._tell(tx, effects)
+
+    def trigger(self, targets: Targets, *, tx: Any = None) -> None:
+        """Make pending jobs due now, all or none."""
+        ids = target_ids(targets)
+        effects = self._run(tx, changes.trigger, self._store, ids, self._clock.now())
+        self._tell(tx, effects)
+
+    def delete_sequences(
+        self, targets: Targets, *, cascade: bool = False, tx: Any = None
+    ) -> builtins.list[str]:
+        """Delete root sequences with all sequences that they started; the ids of the deleted jobs.
+        Raises SequencesNeeded if other sequences depend on them; `cascade` deletes those too."""
+        ids = target_ids(targets)
+        gone, effects = self._run(tx, changes.delete_sequences, self._store, ids, cascade)
+        self._tell(tx, effects)
+        return gone
+
+    @overload
+    def complete_sequence(
+        self, sequence: SequenceReference[R], *, tx: Any = None
+    ) -> SyncCompletion[R]: ...
+    @overload
+    def complete_sequence(
+        self,
+        sequence: Target,
+        type: ContinuationType[..., A, *tuple[Any, ...]] | None = None,
+        *,
+        tx: Any = None,
+    ) -> SyncCompletion[A]: ...
+    def complete_sequence(
+        self, sequence: Target, type: AnyType | None = None, *, tx: Any = None
+    ) -> SyncCompletion[Any]:
+        """Open the current job of a sequence, to complete it without a worker:
+        `with client.complete_sequence(id, approve) as completion`. See SyncCompletion for its
+        lock and its commit.
+
+        Raises WrongState if the sequence has ended, InvalidRequest if its current job is not of
+        the `type` given.
+        """
+        return SyncCompletion(
+            self._store,
+            self._publisher,
+            self._clock,
+            partial(self._payloads.encode_output, type),
+            sequence_id=target_id(sequence),
+            type=None if type is None else type.name,
+            tx=tx,
+        )
+
+    def _run(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        try:
+            if tx is None:
+                return self._store.run_sync(operation, *args, **kwargs)
+            return self._store.run_in_sync(tx, operation, *args, **kwargs)
+        except StoreError as error:
+            self._observers.observe(StoreFailed(None, "client", in_short(error)))
+            raise
+
+    def _tell(self, tx: Any, effects: Effects) -> None:
+        if tx is None:
+            self._publisher.publish_soon(effects)
+        else:
+            self._publisher.publish_with_sync(tx, effects)

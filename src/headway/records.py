@@ -1,0 +1,54 @@
+"""What Headway returns: stored jobs, queues and workers, and answers to questions of operators.
+
+The classes are defined in `headway.domain`; import them from here.
+"""
+
+from headway.domain.job import AttemptRecord, JobRecord
+from headway.domain.lease import Lease
+from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
+from headway.domain.views import (
+    AuditPage,
+    AuditRecord,
+    Batch,
+    CheckPage,
+    Count,
+    Explanation,
+    FailureGroup,
+    JobDetail,
+    Overview,
+    Progress,
+    QueueSummary,
+    SequenceGraph,
+    SequencePage,
+    SequenceView,
+    TypeSummary,
+    WorkerSummary,
+)
+from headway.errors import Failure
+
+__all__ = [
+    "AttemptRecord",
+    "AuditPage",
+    "AuditRecord",
+    "Batch",
+    "CheckPage",
+    "Count",
+    "Explanation",
+    "Failure",
+    "FailureGroup",
+    "JobCount",
+    "JobDetail",
+    "JobRecord",
+    "Lease",
+    "Overview",
+    "Page",
+    "Progress",
+    "QueueRecord",
+    "QueueSummary",
+    "SequenceGraph",
+    "SequencePage",
+    "SequenceView",
+    "TypeSummary",
+    "WorkerRecord",
+    "WorkerSummary",
+]

@@ -1,0 +1,67 @@
+"""Search for jobs by a filter, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import nlargest
+from itertools import islice
+
+from headway.domain.filters import matches
+from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.views import Count
+from headway.errors import InvalidOption
+from headway.ports.statement import Operation
+from headway.stores.memory.row import JobRow, to_record
+from headway.stores.memory.table import JobTable, moment
+
+CURSOR = "before:"
+
+
+class MemoryFind(JobTable):
+    def find(
+        self,
+        which: JobFilter,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: datetime | None = None,
+    ) -> Operation[Page]:
+        yield from ()
+        before = before_cursor(cursor, limit, "jobs")
+        found = nlargest(
+            limit + 1,
+            (
+                row
+                for row in matching(self._visible(), which, now)
+                if before is None or row.id < before
+            ),
+            key=lambda row: row.id,
+        )
+        more = CURSOR + found[limit - 1].id if len(found) > limit else None
+        return Page([to_record(row) for row in found[:limit]], more)
+
+    def count(
+        self, which: JobFilter, at_most: int, *, now: datetime | None = None
+    ) -> Operation[Count]:
+        yield from ()
+        found = sum(1 for _ in islice(matching(self._visible(), which, now), at_most + 1))
+        return Count(min(found, at_most), found <= at_most)
+
+
+def matching(rows: Iterator[JobRow], which: JobFilter, now: datetime | None) -> Iterator[JobRow]:
+    if which == JobFilter():
+        return rows
+    now = moment(now)
+    return (row for row in rows if matches(which, to_record(row), now))
+
+
+def before_cursor(cursor: str | None, limit: int, what: str) -> str | None:
+    """The id below which a page begins."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} {what}, not {limit}")
+    if cursor is None:
+        return None
+    if not cursor.startswith(CURSOR):
+        raise InvalidOption("that is not a cursor of this store; pass the cursor of the last page")
+    return cursor.removeprefix(CURSOR)

@@ -1,0 +1,36 @@
+"""settle with row locks, and completions with their successors in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway.domain.job import NewJob
+from headway.domain.settlement import Complete
+from headway.ports.statement import Operation, Statement
+from headway.stores.sql.settle import SqlSettle
+
+
+class PostgresSettle(SqlSettle):
+    def _lock_jobs(self, ids: Sequence[str]) -> Operation[None]:
+        yield Statement(self._sql["lock_jobs"], (list(ids),))
+
+    def _complete_continued(
+        self,
+        kind: tuple[Any, ...],
+        completions: Sequence[tuple[Complete, NewJob]],
+        present: Any,
+        applied: set[str],
+        *,
+        alone: bool,
+    ) -> Operation[None]:
+        rows = yield Statement(
+            self._sql["complete_continued"],
+            (present, *kind),
+            [
+                (done.job_id, done.token, done.output, *self._rows.own_part(successor))
+                for done, successor in sorted(completions, key=lambda pair: pair[0].job_id)
+            ],
+            alone=alone,
+        )
+        applied.update(str(row[0]) for row in rows)

@@ -1,0 +1,1 @@
+delete from /*headway*/batch_outcome where batch = $1::uuid

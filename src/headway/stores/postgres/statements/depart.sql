@@ -1,3 +1,0 @@
-insert into /*headway*/departure (batch, departure, at)
-values ($1::uuid, $2::text, coalesce($3::timestamptz, statement_timestamp()))
-on conflict (batch) do nothing

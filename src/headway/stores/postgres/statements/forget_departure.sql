@@ -1,1 +1,0 @@
-delete from /*headway*/departure where batch = $1::uuid

@@ -1,0 +1,1 @@
+select outcome from /*headway*/batch_outcome where batch = $1::uuid

@@ -1,0 +1,1 @@
+select distinct batch from /*headway*/staged_job order by batch limit $1::int

@@ -1,0 +1,1 @@
+delete from /*headway*/staged_job where batch = $1::uuid returning content

@@ -1,1 +1,0 @@
-select departure from /*headway*/departure where batch = ?1

@@ -1,1 +1,0 @@
-select distinct batch from /*headway*/luggage order by batch limit ?1

@@ -1,4 +1,0 @@
-insert into /*headway*/luggage (batch, job_id, content)
-select ?2, value ->> 0, value ->> 1 from json_each(?1)
-where true
-on conflict do nothing

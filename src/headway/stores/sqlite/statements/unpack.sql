@@ -1,1 +1,0 @@
-delete from /*headway*/luggage where batch = ?1 returning content

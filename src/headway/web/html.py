@@ -1,0 +1,146 @@
+"""Pages from templates, forms, redirects."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from headway.domain.lifecycle import shown_state
+from headway.domain.text import ago, found, moment, number, shortened, span
+from headway.domain.views import ShownState
+from headway.web import text
+from headway.web.assets import asset_path
+from headway.web.context import context_of
+from headway.web.problems import Refused, problem_of
+from headway.web.request_body import Form, read_form
+from headway.web.search import find
+from headway.web.security.auth import Password, Token
+from headway.web.security.sessions import form_token, form_token_fits
+
+_environment = jinja2.Environment(
+    loader=jinja2.PackageLoader("headway.web"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    finalize=text.printed,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open in jinja2
+    {
+        filter.__name__: filter
+        for filter in (
+            ago,
+            text.failure,
+            found,
+            text.iso,
+            moment,
+            number,
+            text.pretty,
+            text.rate,
+            text.short_id,
+            shortened,
+            shown_state,
+            span,
+        )
+    }
+)
+_environment.globals.update(  # pyright: ignore[reportUnknownMemberType] - open in jinja2
+    {"STATES": tuple(ShownState), "find": find}
+)
+
+SECTIONS = (
+    ("overview", "Overview", "/"),
+    ("jobs", "Jobs", "/jobs"),
+    ("sequences", "Sequences", "/sequences"),
+    ("failures", "Failures", "/failures"),
+    ("queues", "Queues", "/queues"),
+    ("types", "Types", "/types"),
+    ("workers", "Workers", "/workers"),
+    ("audit", "Audit", "/audit"),
+)
+
+_OWN_PATH = re.compile(r"/(?![/\\])[!-~]*")
+
+
+def render(request: Request, template: str, **values: Any) -> str:
+    base: str = request.scope["headway.base"]
+
+    def url(path: str, **query: object) -> str:
+        given = {key: value for key, value in query.items() if value not in (None, "")}
+        return base + quote(path) + (f"?{urlencode(given)}" if given else "")
+
+    def asset(name: str) -> str:
+        return base + asset_path(name)
+
+    context = context_of(request)
+    return _environment.get_template(template).render(
+        url=url,
+        asset=asset,
+        actor=request.scope["headway.actor"],
+        logs_in=isinstance(context.authenticator.auth, (Token, Password)),
+        allow_writes=context.allow_writes,
+        form_token=form_token(request.scope["headway.visit"]),
+        store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", context.app.store.name),
+        sections=SECTIONS,
+        now=datetime.now(UTC),
+        **values,
+    )
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(render(request, template, **values), status)
+
+
+def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
+    """To a page of the dashboard, by its path within it."""
+    given = {key: value for key, value in query.items() if value not in (None, "")}
+    joint = "&" if "?" in path else "?"
+    target = request.scope["headway.base"] + path + (f"{joint}{urlencode(given)}" if given else "")
+    return RedirectResponse(target, 303)
+
+
+def path_here(request: Request) -> str:
+    """The path of this page within the dashboard, without the result of an action."""
+    query = [
+        (key, value)
+        for key, value in request.query_params.multi_items()
+        if key not in ("did", "changed", "passed")
+    ]
+    path: str = request.scope["headway.path"]
+    return path + (f"?{urlencode(query)}" if query else "")
+
+
+def own_path(path: str) -> str:
+    """The path, if it is one within the dashboard; else the first page."""
+    return path if _OWN_PATH.fullmatch(path) else "/"
+
+
+async def read_own_form(request: Request) -> Form:
+    """A form from a page of the dashboard, opened in this browser."""
+    form = await read_form(request)
+    if not form_token_fits(request.scope["headway.visit"], form.one("form_token")):
+        raise Refused(403, "stale_form", "This form is out of date; load the page again.")
+    return form
+
+
+def answer_problem(request: Request, error: Exception) -> Response:
+    """JSON for programs, a page for people."""
+    status, problem = problem_of(error)
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    if isinstance(error, HTTPException) and error.headers is not None:
+        headers |= error.headers
+    if isinstance(error, Refused) and error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    if request.scope["headway.path"].startswith("/api/"):
+        content = {"error": {"code": problem.code, "message": problem.message}}
+        return JSONResponse(content, status, headers)
+    answer = page(request, "problem.html", status=status, section="", problem=problem)
+    answer.headers.update(headers)
+    return answer

@@ -1,0 +1,144 @@
+"""Observers cannot break the worker, nor hold it up for long."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from headway import Headway
+from headway.after_commit.observer_thread import MOST_WAITING
+from headway.after_commit.observers import Observers
+from headway.domain.events import Event, JobCompleted, WorkerStopped, WorkerStopping
+from headway.errors import ConfigurationError
+from headway.observers.otel import OtelObserver
+from tests.support.office import PATIENCE, Office
+
+EVENT = WorkerStopping("w")
+
+
+class Rude:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def observe(self, event: Event) -> None:
+        self.calls += 1
+        raise RuntimeError("leave me alone")
+
+
+class RudeInBulk(Rude):
+    def observe_all(self, events: Sequence[Event]) -> None:
+        self.calls += 1
+        raise RuntimeError("leave me alone")
+
+
+class Clock:
+    """What the fan-out takes the time from; nothing but a slow observer lets time pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("headway.after_commit.observers.perf_counter", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+class Slow:
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.seconds = seconds
+        self.heard: list[Event] = []
+        self.threads: set[str] = set()
+        self.gate = threading.Event()
+        self.gate.set()
+        self._clock = clock
+
+    def observe(self, event: Event) -> None:
+        self.gate.wait()
+        self._clock.now += self.seconds
+        self.threads.add(threading.current_thread().name)
+        self.heard.append(event)
+
+    def wait_for(self, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(self.heard) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.after_commit.observers.PATIENCE", math.inf)  # nobody is put aside
+    rude, in_bulk = Rude(), RudeInBulk()
+    office = Office("memory://", [rude, in_bulk])
+    async with office.app as app:
+        await app.start_many([office.write.request(str(n)) for n in range(20)])
+        await office.worker().run(drain=True)
+    assert len(office.seen(JobCompleted)) == 20
+    assert rude.calls == len(office.events)
+    assert app.observers.errors == rude.calls + in_bulk.calls
+    said = [record for record in caplog.records if "raised" in record.message]
+    assert len(said) == 1
+
+
+def test_one_that_hears_of_many_events_at_once_raises_once() -> None:
+    rude, in_bulk = Rude(), RudeInBulk()
+    observers = Observers([rude, in_bulk])
+    observers.observe_all([EVENT, EVENT, EVENT])
+    assert (rude.calls, in_bulk.calls, observers.errors) == (3, 1, 4)
+
+
+def test_one_that_takes_long_is_put_aside(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    slow, other = Slow(clock, 0.06), Slow(clock, 0.0)
+    observers = Observers([slow, other])
+    with caplog.at_level(logging.WARNING):
+        while not caplog.records:
+            observers.observe(EVENT)
+    assert "takes long" in caplog.text
+    before = len(other.heard)
+    assert before == 9, "half a second in all"
+    slow.gate.clear()
+    for _ in range(20):
+        observers.observe(WorkerStopped("w"))
+    assert len(other.heard) == before + 20, "nobody waits for it any more"
+    assert len(slow.heard) == before
+    slow.gate.set()
+    slow.wait_for(before + 20)
+    assert slow.heard == other.heard, "all of it, in order"
+    assert "headway-observer" in slow.threads
+    assert observers.dropped == 0
+
+
+def test_what_it_cannot_keep_up_with_is_dropped_and_counted(clock: Clock) -> None:
+    slow = Slow(clock, 0.6)
+    observers = Observers([slow])
+    observers.observe(EVENT)
+    slow.gate.clear()
+    for _ in range(MOST_WAITING + 5):
+        observers.observe(EVENT)
+    assert 4 <= observers.dropped <= 5  # the thread may hold one already
+    slow.gate.set()
+    slow.wait_for(1 + MOST_WAITING + 5 - observers.dropped)
+
+
+def test_a_pause_now_and_then_is_no_reason(clock: Clock) -> None:
+    slow = Slow(clock, 0.0)
+    observers = Observers([slow])
+    for pause in (0.2, 0.2, 0.2, 0.2):
+        slow.seconds = pause
+        observers.observe(EVENT)
+        slow.seconds = 0.0
+        for _ in range(300):
+            observers.observe(EVENT)
+    assert slow.threads == {threading.current_thread().name}
+
+
+def test_only_one_may_trace() -> None:
+    with pytest.raises(ConfigurationError, match="two observers trace"):
+        Headway("memory://", observers=[OtelObserver(), OtelObserver()])

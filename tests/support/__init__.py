@@ -1,0 +1,1 @@
+"""What tests, proof and benchmarks share: real servers, a browser, apps and stores to try."""

@@ -1,0 +1,1 @@
+"""Real servers on loopback, one module per product; stopped without fail."""

@@ -1,0 +1,1 @@
+"""Tests of the whole: crashes, races and costs that no single package is responsible for."""
