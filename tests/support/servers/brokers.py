@@ -29,7 +29,7 @@ class NewsServer:
 
     def __init__(self) -> None:
         self.port = _free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix="headway-news-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="headway-broker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
