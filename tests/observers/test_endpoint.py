@@ -12,12 +12,12 @@ import pytest
 
 from headway.domain.health import Health
 from headway.observers import endpoint
-from headway.observers.endpoint import Endpoint
+from headway.observers.endpoint import WorkerEndpoint
 
 
 @pytest.fixture
 def address() -> Iterator[tuple[str, int]]:
-    served = Endpoint("127.0.0.1", 0, lambda: Health(live=True, ready=True))
+    served = WorkerEndpoint("127.0.0.1", 0, lambda: Health(live=True, ready=True))
     served.start()
     yield "127.0.0.1", served.port
     served.stop()

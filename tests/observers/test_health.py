@@ -17,7 +17,7 @@ import pytest
 from headway.after_commit.observers import Observers
 from headway.domain import events
 from headway.domain.health import Health
-from headway.observers.endpoint import Endpoint
+from headway.observers.endpoint import WorkerEndpoint
 from headway.worker.loop_watch import LoopWatch, find_place
 from tests.support.office import PATIENCE, Office
 from tests.support.shop_processes import get
@@ -180,7 +180,7 @@ async def test_without_observers_there_is_no_thread_but_the_lag_is_known() -> No
 
 def test_the_endpoint() -> None:
     health = Health(live=False, ready=False, problems=("it is stuck", "and tired"))
-    endpoint = Endpoint("127.0.0.1", 0, lambda: health)
+    endpoint = WorkerEndpoint("127.0.0.1", 0, lambda: health)
     endpoint.stop()
     endpoint.start()
     try:

@@ -25,7 +25,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 """Status, content type, content."""
 
 
-class Endpoint(Forkable):
+class WorkerEndpoint(Forkable):
     """Serves from `start` to `stop`, which may be called twice, or without `start`.
 
     `page` returns content type and content of `/metrics`; None: no such page.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import click
 
 from headway.app import Headway
-from headway.observers.endpoint import Endpoint
+from headway.observers.endpoint import WorkerEndpoint
 from headway.worker.worker import Worker
 
 PROCESS = "HEADWAY_PROCESS"
@@ -53,7 +53,7 @@ def metrics_page(app: Headway) -> Page | None:
 def metrics_server(worker: Worker, address: tuple[str, int], page: Page | None) -> Generator[None]:
     """Serves while the block runs."""
     host, port = address
-    endpoint = Endpoint(host, port, lambda: worker.health, page)
+    endpoint = WorkerEndpoint(host, port, lambda: worker.health, page)
     try:
         endpoint.start()
     except OSError as error:
