@@ -61,7 +61,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def not_verified(reason: str) -> NoReturn:
-    """Skip a test for want of something on this machine; the run says so loudly at its end."""
+    """Skip a test because this machine lacks something; the summary of the run says so."""
     pytest.skip(NOT_VERIFIED + reason)
 
 
@@ -85,8 +85,8 @@ def pytest_terminal_summary(
 
 
 DROPPING = ("dropped_sockets", "mongo", "redis", "valkey", "nats", "asyncpg")
-"""Words by which tests are known whose drivers drop a socket, without closing it, when they give up
-connecting or are cancelled."""
+"""Tests with one of these words in their name use drivers that leave a socket unclosed when they
+give up connecting or are cancelled."""
 
 
 def may_drop_sockets(item: pytest.Item) -> bool:
@@ -104,19 +104,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Such sockets are collected here, where that is no error, and not in some later test."""
+    """Collect such sockets here, where the warning is ignored, and not in a later test."""
     if may_drop_sockets(item):
         gc.collect()
 
 
 @pytest.fixture
 def dropped_sockets() -> None:
-    """For tests in which a driver gives up connecting, and that are not known by their names."""
+    """For other tests in which a driver gives up connecting."""
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """The PostgreSQL that most tests use; it forgets on a crash, for speed."""
+    """The PostgreSQL that most tests use; it loses data in a crash, for speed."""
     with PostgresServer() as server:
         yield server
 
@@ -143,7 +143,7 @@ def second_postgres_server(
     postgres_server: PostgresServer,
     _second_postgres_server: PostgresServer | None,
 ) -> PostgresServer:
-    """A server of another major version; without one the run says loudly what it did not verify."""
+    """A server of another major version; without one the summary says NOT VERIFIED."""
     if _second_postgres_server is None:
         not_verified(f"This machine has no PostgreSQL besides version {postgres_server.major}")
     return _second_postgres_server
@@ -180,7 +180,7 @@ def mongo_url(mongo_replica_set: MongoReplicaSet) -> str:
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> Path:
-    """Where a test may keep its SQLite file; nothing is there yet."""
+    """Path for a SQLite file that does not exist yet."""
     return tmp_path / "headway.db"
 
 

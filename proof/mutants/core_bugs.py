@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from headway.after_commit.effects import Publisher
+from headway.after_commit.effects import Effects, Publisher
 from headway.client.client import Client
 from headway.domain import lifecycle
 from headway.domain.job import JobState
@@ -21,9 +21,10 @@ from headway.stores.memory.insert import MemoryInsert
 from headway.stores.memory.table import JobTable
 from headway.stores.postgres.claim_bounds import ClaimBounds
 from headway.stores.postgres.insert import PostgresInsert
-from headway.worker import committer, slots
+from headway.worker import committer
+from headway.worker.claims import slots
+from headway.worker.claims.fetcher import Fetcher
 from headway.worker.committer import Committer
-from headway.worker.fetcher import Fetcher
 from headway.worker.leases import heartbeat
 from headway.worker.leases.outage import Outage
 from headway.worker.transactions import AttemptTransactions, CompletedTransaction
@@ -92,11 +93,11 @@ def settlement_taken_for_granted() -> None:
     announces an end that has not come."""
     commit = AttemptTransactions.commit
 
-    async def careless(self: Any, complete: Any, inserts: Any) -> Any:
+    async def careless(self: Any, complete: Any, succession: Any) -> Any:
         try:
-            return await commit(self, complete, inserts)
+            return await commit(self, complete, succession)
         except StoreUnreachable:
-            return CompletedTransaction(Settled([Verdict.APPLIED], []), inserts, (), {})
+            return CompletedTransaction(Settled([Verdict.APPLIED], []), (), (), {})
 
     AttemptTransactions.commit = careless
 
@@ -112,10 +113,11 @@ def notification_before_the_settlement() -> None:
     settle = Committer._settle
 
     async def early(self: Any, batch: Any) -> Any:
+        effects = Effects()
         for attempt in batch:
             if isinstance(attempt.settlement, Complete):
-                self._announcer.ended(attempt.claimed.sequence_id)
-        self._announcer.send()
+                effects.ended.append(attempt.claimed.sequence_id)
+        self._publisher.publish_soon(effects)
         return await settle(self, batch)
 
     Committer._settle = early

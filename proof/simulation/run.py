@@ -280,9 +280,9 @@ def _on_virtual_time(world: World) -> Generator[None]:
         if name.startswith("headway.stores.memory.") and hasattr(module, "moment"):
             replace(module, "moment", moment)
         if name in {
-            "headway.worker.fetcher",
-            "headway.after_commit.announcer",
-            "headway.worker.worker",
+            "headway.worker.claims.claim_schedule",
+            "headway.after_commit.effects",
+            "headway.worker.run",
         }:
             replace(module, "datetime", VirtualDatetime)
         if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:

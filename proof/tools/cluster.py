@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from proof.tools.fork_server import alive, kill, wait_until_gone
-from tests.support.servers.postgres import PostgresBinaries, _children, _free_port
+from tests.support.processes import children, free_port
+from tests.support.servers.postgres import PostgresBinaries
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "requirements" / "failover.txt"
@@ -105,9 +106,9 @@ class Cluster:
             start_new_session=True,
         )
         self._etcd: subprocess.Popen[bytes] | None = None
-        self._etcd_port = _free_port()
+        self._etcd_port = free_port()
         self.nodes = [
-            Node(name, self._folder / name, _free_port(), _free_port()) for name in ("one", "two")
+            Node(name, self._folder / name, free_port(), free_port()) for name in ("one", "two")
         ]
 
     def __enter__(self) -> Cluster:
@@ -153,7 +154,7 @@ class Cluster:
             node.patroni.wait()
         if postmaster is not None and alive(postmaster):
             kill(postmaster, signal.SIGSTOP)  # so that it cannot fork while we look
-            processes = [postmaster, *_children(postmaster)]
+            processes = [postmaster, *children(postmaster)]
             for pid in processes:
                 kill(pid)
             wait_until_gone(processes, 20)
@@ -187,7 +188,7 @@ class Cluster:
         self._guard.communicate(b"removed\n")
 
     def _start_etcd(self) -> None:
-        ours, peers = (f"http://127.0.0.1:{port}" for port in (self._etcd_port, _free_port()))
+        ours, peers = (f"http://127.0.0.1:{port}" for port in (self._etcd_port, free_port()))
         (self._folder / "etcd").mkdir()
         with (self._folder / "etcd" / "log").open("ab") as log:
             self._etcd = subprocess.Popen(

@@ -35,9 +35,9 @@ from headway.runtime.clock import SystemClock
 from headway.runtime.forks import Forkable
 from headway.runtime.shared_resource import SharedResource, close_both, open_both
 from headway.stores.urls import sqlite_path, store_from_url, without_driver
-from headway.worker.middleware import Middleware
+from headway.worker.runner import Middleware
 from headway.worker.settings import Retention, WorkerOptions, WorkerSettings
-from headway.worker.transactions import Transactions
+from headway.worker.transactions import BeginTransaction
 from headway.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -62,7 +62,7 @@ class Headway(Client, Forkable):
         schema: str = "headway",
         prefix: str = "headway_",
         providers: Sequence[Provider] = (),
-        transactions: Transactions | None = None,
+        transactions: BeginTransaction | None = None,
         registry: Registry | None = None,
     ) -> None:
         """`store` is a URL, or a store that you made.

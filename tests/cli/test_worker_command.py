@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from headway import JobState
-from tests.support.shop_processes import APP, Shop, children
+from tests.support.processes import children
+from tests.support.shop_processes import APP, Shop
 
 
 @pytest.fixture

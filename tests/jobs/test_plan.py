@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from headway import After, Dedup, Headway, Job
-from headway.domain.job import ClaimedJob
+from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Lease
 from headway.domain.request import SequenceReference
 from headway.errors import InvalidName, InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
-from headway.jobs.plan import plan_start, plan_successor, with_stored_blockers
+from headway.jobs.plan import plan_start, plan_successor, store_blockers
 from headway.ports.attempt import current_attempt
+from headway.ports.statement import Operation
 from headway.ports.store import Inserted
 from headway.worker.attempt import Attempt
+from headway.worker.claims.slots import QueueSlots
 from headway.worker.settings import WorkQueue
-from headway.worker.slots import QueueSlots
 
 app = Headway("memory://")
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
@@ -144,10 +146,20 @@ def test_a_successor_continues_its_parents_sequence():
     assert successor.blockers == (blocker.id,)
     assert blocker.sequence_id is None
 
-    planned = succession.blockers
-    assert with_stored_blockers(successor, planned, [Inserted(blocker.id, NOW)]) is successor
+    def stored(answer: Inserted) -> NewJob:
+        store: Any = SimpleNamespace(insert=lambda _, **__: inserted(answer))
+        step = store_blockers(store, succession, None)
+        with pytest.raises(StopIteration) as end:
+            next(step)
+        return end.value.value[0]
+
+    def inserted(answer: Inserted) -> Operation[list[Inserted]]:
+        yield from ()
+        return [answer]
+
+    assert stored(Inserted(blocker.id, NOW)) is successor
     twin = Inserted(new_id(), NOW, deduplicated=True)
-    assert with_stored_blockers(successor, planned, [twin]).blockers == (twin.id,)
+    assert stored(twin).blockers == (twin.id,)
 
 
 def test_deduplication_is_handed_on():

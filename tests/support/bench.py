@@ -1,4 +1,4 @@
-"""A workbench: a memory store, job types, and workers whose events a test can wait for."""
+"""A memory store with job types, and workers whose events a test can wait for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway.jobs.registry import Registry
 from headway.ports.notifier import Notifier
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
-from headway.worker.middleware import Middleware
+from headway.worker.runner import Middleware
 from headway.worker.settings import WorkerSettings
 from headway.worker.worker import Worker
 

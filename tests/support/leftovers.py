@@ -1,8 +1,8 @@
-"""Processes that tests have started, found by marks in their environment, wherever they went.
+"""Finds and ends processes that tests have left running.
 
-A run of pytest marks its own environment, so that all it starts carries the mark; while a test
-runs, its name is there too. Run as a program, this module is the guard of a run: should pytest die
-without a word, the guard ends what the run has left. Where there is no /proc, nothing is found.
+A run of pytest sets an environment variable that all its processes inherit; a second one names the
+test. Run as a program, this module guards a run: if pytest is killed, the guard ends the processes
+of the run. Without /proc no process is found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An app with an observer that keeps what it hears, and workers that look only when told to."""
+"""An app with an observer that keeps all events, and workers that claim only when notified."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Examples as their users run them: processes, driven over HTTP."""
+"""Processes: their ports and children, and examples run as users run them, driven over HTTP."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -21,10 +22,28 @@ PATIENCE = 60.0
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nothing listens on, below those that the kernel gives to outgoing connections.
+
+    One of the kernel's could go to somebody's connection while the server is down, or even to
+    the connection of a client that tries to reach the server: it would then talk to itself.
+    """
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        lowest = 32768
+    for _ in range(100):
+        port = random.randrange(10_000, lowest) if lowest > 11_000 else 0
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise OSError("no free port found")
+
+
+def children(pid: int) -> list[int]:
+    """Pids of the child processes that have not ended."""
+    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid=,stat="], text=True)
+    rows = (line.split() for line in listing.splitlines())
+    return [int(child) for parent, child, stat in rows if int(parent) == pid and stat[0] != "Z"]
 
 
 def environment(**more: str) -> dict[str, str]:

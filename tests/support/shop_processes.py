@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.error import HTTPError
@@ -20,11 +19,10 @@ from urllib.request import urlopen
 
 from headway import JobState, Request
 from headway.records import JobRecord
+from tests.support.processes import PATIENCE, ROOT, children
 
-ROOT = Path(__file__).parents[2]
 MODULE = "tests.support.shop_app"
 APP = f"{MODULE}:app"
-PATIENCE = 60.0
 
 
 def load_shop(dsn: str) -> Any:
@@ -32,12 +30,6 @@ def load_shop(dsn: str) -> Any:
     with mock.patch.dict(os.environ, SHOP_DSN=dsn):
         sys.modules.pop(MODULE, None)
         return importlib.import_module(MODULE)
-
-
-def children(pid: int) -> list[int]:
-    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid=,stat="], text=True)
-    rows = (line.split() for line in listing.splitlines())
-    return [int(child) for parent, child, stat in rows if int(parent) == pid and stat[0] != "Z"]
 
 
 class Shop:

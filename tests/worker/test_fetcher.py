@@ -30,9 +30,9 @@ from headway.ports.notifications import EVERYTHING, Interest, JobsScheduled
 from headway.ports.notifier import Disposer, Listener
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
+from headway.worker.claims.slots import MOST_AHEAD
 from headway.worker.committer import MOST_BEHIND
 from headway.worker.settings import MAX_BATCH, WorkQueue
-from headway.worker.slots import MOST_AHEAD
 from tests.support.bench import PATIENCE, Bench
 from tests.support.faulty_store import FaultyStore
 
@@ -272,7 +272,7 @@ async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
 @pytest.fixture
 def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker has looked, and does not look again unless there is a reason."""
-    monkeypatch.setattr("headway.worker.fetcher.SHORTEST_POLL", 3600.0)
+    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", 3600.0)
 
 
 @pytest.mark.usefixtures("hours_between_looks")

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
@@ -46,12 +46,25 @@ async def claim(bench: Bench, clock: ManualClock, type_: str = "work") -> list[s
     return [job.lease.token for job in claimed]
 
 
+def make_reaper(
+    bench: Bench, clock: ManualClock, worker: str, notifier: LocalNotifier | None = None
+) -> Reaper:
+    observers = Observers([bench])
+    return Reaper(
+        Publisher(bench.store, notifier, observers),
+        Outage(clock, 30.0, set()),
+        worker=worker,
+        store=bench.store,
+        clock=clock,
+        observers=observers,
+        every=1.0,
+    )
+
+
 async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
     clock, notifier, heard = ManualClock(), LocalNotifier(), list[Notification]()
     await notifier.subscribe(heard.append)
-    announcer = Announcer(bench.store, notifier, lambda _notifications, _seconds: None)
-    outage = Outage(clock, 30.0, set())
-    reaper = Reaper("me", bench.store, clock, Observers([bench]), announcer, outage, 1.0)
+    reaper = make_reaper(bench, clock, "me", notifier)
     living = await add(bench, clock)
     await claim(bench, clock)
     clock.advance(29.999999)
@@ -78,12 +91,7 @@ async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
 
 async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
     clock = ManualClock()
-    announcer = Announcer(bench.store, None, lambda _notifications, _seconds: None)
-    outage = Outage(clock, 30.0, set())
-    reapers = [
-        Reaper(f"worker{n}", bench.store, clock, Observers([bench]), announcer, outage, 1.0)
-        for n in range(8)
-    ]
+    reapers = [make_reaper(bench, clock, f"worker{n}") for n in range(8)]
     for _ in range(10):
         await add(bench, clock)
     await claim(bench, clock)

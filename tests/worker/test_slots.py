@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from headway.domain.job import ClaimedJob
 from headway.domain.lease import Lease
 from headway.worker.attempt import Attempt
+from headway.worker.claims.slots import MOST_AHEAD, Slots
 from headway.worker.settings import WorkQueue
-from headway.worker.slots import MOST_AHEAD, Slots
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -29,7 +29,7 @@ from headway.jobs.job import Job
 from headway.ports.attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from headway.worker.middleware import CallNext
+from headway.worker.runner import CallNext
 from headway.worker.worker import Worker
 from tests.support.bench import AT_ONCE, Bench, eventually, types_of
 

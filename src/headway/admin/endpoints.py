@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from headway.domain.filters import MAX_FILTER, parse_filter, render_filter
-from headway.domain.names import check_id
 from headway.domain.queries import JobFilter
+from headway.domain.validation import check_id
 from headway.ports.admin import Actions, Questions
 
 PREFIX = "/api/v1"

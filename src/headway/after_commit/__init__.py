@@ -1,3 +1,3 @@
-"""What follows a commit: notifiers wake workers and waiters, observers are given events.
-Client, worker and admin tell it what was committed.
+"""After a commit: notifiers wake workers and waiters, observers are given events.
+Used by client, worker and admin.
 """

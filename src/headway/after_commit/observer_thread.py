@@ -1,4 +1,4 @@
-"""A thread for an observer that takes long, so that nobody waits for it."""
+"""A thread for a slow observer, so that the worker does not wait for it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from headway.ports.observer import Observer
 from headway.runtime.forks import Forkable
 
 MOST_WAITING = 10_000
-"""Events that wait for the observer; what comes beyond is dropped."""
+"""Events that wait for the observer; further ones are dropped."""
 
 
 class ObserverThread(Forkable):
-    """Hands events on, in order. The thread lives while there are some."""
+    """Hands events to the observer, in order. The thread ends when no event waits."""
 
     def __init__(self, observer: Observer, failed: Callable[[object], None]) -> None:
         self._observer = observer

@@ -1,5 +1,5 @@
-"""Tells every observer what happened; one that raises or dawdles harms neither the worker nor the
-others."""
+"""Hands events to every observer. An observer that raises or is slow harms neither the worker nor
+the other observers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway.ports.tracer import StartTrace, Tracer
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""
 PATIENCE = 0.5
-"""Seconds by which it may exceed that in all, before it is given a thread of its own."""
+"""Seconds by which an observer may exceed that in total before it is given a thread."""
 
 T = TypeVar("T")
 
@@ -33,13 +33,13 @@ class Observers:
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self._listeners: tuple[_Listener, ...] = ()
         self.present = False
-        """Whether anyone listens at all."""
+        """Whether there are observers."""
         self.active = False
-        """Whether anyone wants to hear of every job: such events are not even made otherwise."""
+        """Whether an observer wants events of every job; otherwise such events are not made."""
         self.tracer: Tracer | None = None
-        """Who is asked for spans."""
+        """Makes spans, if one of the observers traces."""
         self.errors = 0
-        """How many times an observer raised."""
+        """How often an observer raised."""
         for observer in observers:
             self.add(observer)
 
@@ -67,7 +67,7 @@ class Observers:
 
     @property
     def dropped(self) -> int:
-        """How many events went by observers that could not keep up."""
+        """Events that were dropped because an observer was too slow."""
         return sum(each.thread.dropped for each in self._listeners if each.thread is not None)
 
     def observe(self, event: Event) -> None:
@@ -89,7 +89,7 @@ class Observers:
             self._charge(listener, perf_counter() - began - QUICK * len(events))
 
     def start(self, jobs: Sequence[NewJob]) -> StartTrace | None:
-        """A span around storing these jobs, if anyone traces."""
+        """A span around storing these jobs, if an observer traces."""
         tracer = self.tracer
         if tracer is None:
             return None
@@ -125,7 +125,7 @@ class Observers:
             self._move_to_thread(listener)
 
     def failed(self, who: object) -> None:
-        """An observer raised, or whom it sent to trace."""
+        """An observer, or its tracing, raised."""
         self.errors += 1
         if self.errors == 1:
             _log.exception("%r raised; further errors are only counted", who)
@@ -140,7 +140,7 @@ class Observers:
 
 
 def gathered(observers: Sequence[Observer]) -> Observers:
-    """One fan-out for all of them; an app's own, if that is all there is."""
+    """One fan-out for these observers; an app's own fan-out is used as it is."""
     if len(observers) == 1 and isinstance(observers[0], Observers):
         return observers[0]
     return Observers(observers)
@@ -156,5 +156,5 @@ class _Listener:
             observer, "observe_all", None
         )
         self.debt = 0.0
-        """Seconds that it has taken too long; every quick answer pays some back."""
+        """Seconds that it has taken too long; each quick call reduces them."""
         self.thread: ObserverThread | None = None

@@ -18,7 +18,7 @@ from headway.domain.lifecycle import ALLOWED
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.views import JobAction
 from headway.errors import InvalidRequest, JobNotFound, SequencesNeeded, WrongState
-from headway.jobs.plan import Succession, with_stored_blockers
+from headway.jobs.plan import Succession, store_blockers
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Inserted, Operations
 
@@ -189,12 +189,8 @@ def continue_job(
 ) -> Operation[tuple[JobRecord, Effects]]:
     """Go on without a worker, and lock the job that follows."""
     effects = Effects()
-    if succession.blockers:
-        stored = yield from store.insert(succession.blockers, now=now)
-        successor = with_stored_blockers(succession.successor, succession.blockers, stored)
-        effects.create(succession.blockers, stored, watched=True)
-    else:
-        successor = succession.successor
+    successor, stored = yield from store_blockers(store, succession, now)
+    effects.create(succession.blockers, stored, watched=True)
     freed = yield from store.finish(job.id, None, successor, now=now)
     (following,) = yield from store.current([job.sequence_id], lock=True)
     if following is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from msgspec import structs
@@ -21,7 +22,8 @@ from headway.domain.validation import check_id
 from headway.errors import InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
 from headway.ports.attempt import current_attempt
-from headway.ports.store import Inserted
+from headway.ports.statement import Operation
+from headway.ports.store import Inserted, Operations
 
 
 @dataclass(slots=True)
@@ -94,19 +96,24 @@ def plan_successor(
     return Succession(successor, blockers)
 
 
-def with_stored_blockers(
-    successor: NewJob, planned: Sequence[NewJob], stored: Sequence[Inserted]
-) -> NewJob:
-    """The successor with the ids of the stored blockers: a blocker may have been deduplicated."""
+def store_blockers(
+    store: Operations, succession: Succession, now: datetime | None
+) -> Operation[tuple[NewJob, Sequence[Inserted]]]:
+    """Store the blockers of a successor; the successor with the ids of the stored blockers: a
+    blocker may have been deduplicated."""
+    successor = succession.successor
+    if not succession.blockers:
+        return successor, ()
+    stored = yield from store.insert(succession.blockers, now=now)
     twins = {
         job.id: answer.id
-        for job, answer in zip(planned, stored, strict=True)
+        for job, answer in zip(succession.blockers, stored, strict=True)
         if answer.id != job.id
     }
-    if not twins:
-        return successor
-    blockers = tuple(twins.get(blocker, blocker) for blocker in successor.blockers)
-    return structs.replace(successor, blockers=blockers)
+    if twins:
+        blockers = tuple(twins.get(blocker, blocker) for blocker in successor.blockers)
+        successor = structs.replace(successor, blockers=blockers)
+    return successor, stored
 
 
 def _add_job(

@@ -12,7 +12,6 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta
 
-from headway.domain.names import MAX_KEY, MAX_NAME
 from headway.domain.queries import (
     MAX_COUNTED,
     MAX_GRAPH,
@@ -22,6 +21,7 @@ from headway.domain.queries import (
     Page,
 )
 from headway.domain.request import MAX_PRIORITY
+from headway.domain.validation import MAX_KEY, MAX_NAME
 from headway.domain.views import (
     AuditPage,
     Batch,

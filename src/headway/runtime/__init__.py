@@ -1,3 +1,3 @@
-"""What every part needs of the process it runs in: forks, cancellation, an event loop in a thread,
-the clock, and waiting between two tries. Knows the ports, no vendor and nothing of jobs.
+"""Process, thread and clock: forks, cancellation, an event loop in a thread, kinds of store errors.
+Imported by every layer above; knows the ports only.
 """

@@ -1,4 +1,4 @@
-"""How much polling notifications can save."""
+"""How much less often an idle worker or waiter polls while notifications arrive."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from headway.ports.notifier import Notifier, Reach
 from headway.ports.store import Store
 
 WELL_INFORMED = 3.0
-"""How many times less often an idle worker looks if every commit is announced to it."""
+"""Factor between two polls if the notifier announces every commit."""
 INFORMED = 1.5
-"""The same if callers commit in transactions of their own without a word."""
+"""The same if commits of callers' own transactions are not announced."""
 
 
 def polling_saved(store: Store, notifier: Notifier | None) -> float:
-    """How many times less often one may look while notifications arrive; 1 if there are too few."""
+    """Factor by which pauses between polls grow while notifications arrive; 1 if too few do."""
     if notifier is None:
         return 1.0
     match notifier.reach:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from urllib.parse import unquote
 
-from headway.domain.names import check_parameters
+from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 from headway.ports.provider import Provider
 from headway.ports.store import Store

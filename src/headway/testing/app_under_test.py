@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Publisher
 from headway.after_commit.observers import Observers
 from headway.app import Headway
 from headway.domain.job import JobRecord
@@ -17,7 +17,6 @@ from headway.domain.queries import JobFilter
 from headway.domain.request import AnyRequest, ContinuationRequest
 from headway.jobs.job import Job
 from headway.jobs.job_type import AnyType
-from headway.ports.notifications import Notification
 from headway.ports.store import Store
 from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
@@ -25,9 +24,9 @@ from headway.testing.crashing_store import CrashingStore, CrashPoint
 from headway.testing.inline_notifier import InlineNotifier
 from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
-from headway.worker.middleware import CallNext
+from headway.worker.runner import CallNext
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import Transactions
+from headway.worker.transactions import BeginTransaction
 
 
 class AppUnderTest:
@@ -43,7 +42,7 @@ class AppUnderTest:
         app: Headway,
         store: str = "memory://",
         *,
-        transactions: Transactions | None = None,
+        transactions: BeginTransaction | None = None,
     ) -> None:
         """`store` is memory:// or an SQLite file: these stores work on any event loop."""
         if not store.startswith(("memory:", "sqlite:")):
@@ -183,9 +182,17 @@ class AppUnderTest:
     async def _work(self) -> None:
         app, point = self.app, self._point
         self._point = None
-        announcer = Announcer(app.store, None, _ignore)
+        publisher = Publisher(app.store, None, Observers())
         outage = Outage(self.clock, WorkerSettings().lease_for, set())
-        reaper = Reaper("test", app.store, self.clock, Observers(), announcer, outage, 1.0)
+        reaper = Reaper(
+            publisher,
+            outage,
+            worker="test",
+            store=app.store,
+            clock=self.clock,
+            observers=Observers(),
+            every=1.0,
+        )
         while await reaper.reap():
             pass
         if not app.handlers():
@@ -221,9 +228,6 @@ class AppUnderTest:
     def _list(self) -> str:
         jobs = self.started()
         return "; ".join(f"{job.type} {job.input}" for job in jobs) or "none at all"
-
-
-def _ignore(notification: Notification, seconds: float) -> None: ...
 
 
 def _encoded(arguments: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,3 +1,3 @@
-"""Runs jobs: fetch, run, commit the outcome. Leases are in `leases`, children in `isolation`.
-Built on `jobs` and `after_commit`; the client does not know it.
+"""Runs jobs: claim, run, commit the outcome. `claims` has the fetcher, `leases` the heartbeat,
+`isolation` child processes. Built on `jobs` and `after_commit`; `client` does not import it.
 """

@@ -1,4 +1,4 @@
-"""A job in this worker's hands: from the claim until its outcome is committed."""
+"""A claimed job, from the claim until its outcome is committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.domain.settlement import Settlement
 from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.ports.tracer import AttemptTrace
-from headway.worker.slots import QueueSlots
+from headway.worker.claims.slots import QueueSlots
 
 if TYPE_CHECKING:
     from headway.worker.transactions import AttemptTransactions
@@ -33,11 +33,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 
 class _Message(str):
-    """Of a cancellation. Unlike plain text it can be referred to weakly."""
+    """The message of a cancellation. Unlike a plain str it allows weak references."""
 
 
 class Attempt:
-    """What the parts of a worker share about one claimed job.
+    """One run of a claimed job, shared by the parts of a worker.
 
     Written by the worker's loop only, except `deadline`, which the heartbeat's thread moves.
     """
@@ -80,19 +80,19 @@ class Attempt:
         self.queue_slots = queue_slots
         self.claimed_at = claimed_at
         self.deadline = deadline
-        """When the lease may end, by this process's own clock: never later than the store says."""
+        """When the lease ends by this process's clock: never later than by the store's."""
         self.began: float | None = None
         """When the handler's task took its first step."""
         self.seconds = 0.0
         self.blockers: list[str | None] | None = None
-        """The encoded outputs of its blockers, once they were asked for."""
+        """The encoded outputs of its blockers, once they were read."""
         self.blocker_traces: Sequence[str] = ()
-        """What the last jobs of its blockers carry, where somebody traces."""
+        """The traces of the last jobs of its blockers, if an observer traces."""
         self.interruption: str | None = None
         """Why the handler must stop. The first reason stays."""
         self.in_transaction = False
-        """A transaction of ours has locked the row: nobody else can take the job meanwhile, and a
-        heartbeat would wait for that lock."""
+        """The handler's transaction has locked the row: no other worker can take the job meanwhile,
+        and a heartbeat would wait for that lock."""
         self.settlement: Settlement | None = None
         self.failure: Failure | None = None
         self.transactions: AttemptTransactions | None = None
@@ -101,7 +101,7 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.trace: AttemptTrace | None = None
-        """Its span, where somebody traces, until it is told how it ended."""
+        """Its span, if an observer traces, until the span has ended."""
         self.trace_id: str | None = None
 
     @property
@@ -120,7 +120,7 @@ class Attempt:
 
     @property
     def lost(self) -> bool:
-        """Whether it was interrupted because somebody else may have the job now."""
+        """Whether it was interrupted because another worker may have the job now."""
         return self.interruption is not None and self.interruption not in {TIMEOUT, SHUTDOWN}
 
     def interrupt(self, reason: str) -> bool:
@@ -135,12 +135,12 @@ class Attempt:
         return True
 
     def leave_alone(self) -> None:
-        """The handler has ended: what is still to be done is not to be cancelled again."""
+        """The handler has ended: do not cancel the worker's own steps that follow."""
         if self.interruption is not None and self.timer is not None:
             self.timer.cancel()
 
     def _cancel(self, pause: float) -> None:
-        """Cancel the handler, and look after a while whether it has noticed."""
+        """Cancel the handler, and check later whether it has noticed."""
         task = self.task
         if task is None or task.done():
             return
@@ -167,7 +167,7 @@ class Attempt:
 
 
 def reason_for(verdict: Verdict, record: JobRecord | None) -> str:
-    """Why a holder whose change was refused must stop; `record` is the job as it is now."""
+    """Why a worker whose change was refused must stop; `record` is the job as it is now."""
     if record is None:
         return NOT_FOUND
     match verdict:
@@ -184,7 +184,7 @@ def reason_for(verdict: Verdict, record: JobRecord | None) -> str:
 
 
 def _reason_by_state(state: JobState) -> str:
-    """Tell apart what a verdict leaves open that says only that the job does not run."""
+    """Why a job does not run any more: the verdict alone does not say."""
     match state:
         case JobState.COMPLETED:
             return ALREADY_COMPLETED

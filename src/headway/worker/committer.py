@@ -1,19 +1,18 @@
-"""Writes down how attempts ended: what comes in during one commit goes into the next together.
+"""Stores the outcomes of attempts: those that arrive during one commit go into the next together.
 
-A store that is away, busy or full is tried again for as long as it takes, or until the lease has
-run out, for then the job is somebody else's. An outcome that cannot be stored is set apart, so that
-it harms no other. Only if the store says that the data is at fault, the job is dead-lettered.
+A store that is away, busy or full is tried again until it answers or the lease has run out: then
+another worker may have the job. After an error, outcomes are stored one by one, so that one that
+cannot be stored harms no other. Only if the store refuses the data, the job is dead-lettered.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.failure import encode_failure
-from headway.domain.job import NewJob
+from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import (
     Complete,
@@ -31,6 +30,7 @@ from headway.ports.store import Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import ERROR, LEASE_EXPIRED, Attempt, reason_for
 from headway.worker.backoff import FailureStreak
+from headway.worker.claims.claim_schedule import ClaimSchedule
 from headway.worker.leases.outage import Outage
 from headway.worker.report import Known, Reporter
 from headway.worker.tracebacks import describe
@@ -38,7 +38,7 @@ from headway.worker.transactions import CompletedTransaction
 
 MOST_AT_ONCE = 500
 MOST_BEHIND = 2_000
-"""Outcomes that may wait to be committed before no more jobs are claimed."""
+"""Outcomes that wait to be committed when no more jobs are claimed."""
 
 
 class Committer:
@@ -46,24 +46,25 @@ class Committer:
 
     def __init__(
         self,
+        schedule: ClaimSchedule,
+        publisher: Publisher,
+        reporter: Reporter,
+        outage: Outage,
+        held: set[Attempt],
+        *,
         worker: str,
         store: Store,
         clock: Clock,
         observers: Observers,
-        reporter: Reporter,
-        announcer: Announcer,
-        held: set[Attempt],
-        outage: Outage,
-        committed: Callable[[], None],
     ) -> None:
+        self._schedule = schedule
+        self._publisher = publisher
+        self._reporter = reporter
+        self._outage = outage
+        self._held = held
         self._store = store
         self._clock = clock
         self._observers = observers
-        self._reporter = reporter
-        self._announcer = announcer
-        self._held = held
-        self._outage = outage
-        self._committed = committed
         self.failures = FailureStreak(worker, "committer", observers)
         self._outcomes: list[Attempt] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -72,14 +73,11 @@ class Committer:
     def put(self, attempt: Attempt) -> None:
         """Take over an attempt that has its settlement."""
         self._outcomes.append(attempt)
+        if len(self._outcomes) >= MOST_BEHIND:
+            self._schedule.committer_behind = True
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-    @property
-    def behind(self) -> bool:
-        """Whether jobs end faster than they can be committed."""
-        return len(self._outcomes) >= MOST_BEHIND
 
     def close(self) -> None:
         """Let `run` return as soon as nothing is left to commit."""
@@ -99,25 +97,27 @@ class Committer:
             del self._outcomes[:MOST_AT_ONCE]
             if batch:
                 await self._commit(batch)
-                self._committed()
+                self._schedule.committer_behind = len(self._outcomes) >= MOST_BEHIND
+                self._schedule.look_again()
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
 
-    def committed_elsewhere(self, attempt: Attempt, committed: CompletedTransaction) -> None:
-        """An attempt settled itself, in its own transaction, which has been committed."""
-        self._announcer.stored(committed.inserts, attempt.claimed.run_at)
-        self._reporter.created(committed.inserts, committed.stored)
-        self._after([attempt], committed.settled, committed.known)
-        self._committed()
+    def completed_in(self, transaction: CompletedTransaction, attempt: Attempt) -> None:
+        """The handler's own transaction, which has been committed, settled the attempt."""
+        effects = Effects()
+        watched = self._observers.active
+        effects.create(transaction.blockers, transaction.stored, watched)
+        self._after([attempt], transaction.settled, transaction.known, effects)
+        self._schedule.look_again()
 
     def lost(self, attempt: Attempt, reason: str) -> None:
-        """The job is not ours any more; nothing of what was done is recorded."""
+        """This worker does not hold the job any more: nothing of the attempt is recorded."""
         self._held.discard(attempt)
         if reason == LEASE_EXPIRED:
             self._outage.excuse(attempt)
         self._reporter.lost(attempt, reason)
 
     async def _commit(self, batch: list[Attempt]) -> None:
-        """Store what can be stored now; the rest comes with the next batch, after a pause."""
+        """Store a batch; what cannot be stored now goes into the next one, after a pause."""
         try:
             await self._write(batch)
         except Exception as error:
@@ -130,7 +130,7 @@ class Committer:
         self.failures.ended()
 
     async def _commit_each(self, batch: list[Attempt], error: Exception) -> list[Attempt]:
-        """One by one, up to the first that cannot be stored now; what is left, that one last."""
+        """Store one by one, up to the first that cannot be stored now; the rest, that one last."""
         for number, attempt in enumerate(batch):
             if len(batch) > 1:
                 try:
@@ -146,7 +146,7 @@ class Committer:
     async def _write(self, batch: list[Attempt]) -> None:
         settled = await self._settle(batch)
         await self._find_reasons(batch, settled)
-        self._after(batch, settled, await self._ask_around(batch))
+        self._after(batch, settled, await self._ask_around(batch), Effects())
 
     async def _settle(self, batch: list[Attempt]) -> Settled:
         return await self._store.run(
@@ -156,8 +156,8 @@ class Committer:
         )
 
     async def _dead_letter(self, attempt: Attempt, error: Exception) -> bool:
-        """The store does not take this outcome: say so in the job. False if not even that can be
-        stored now."""
+        """The store refuses this outcome: fail the job with that reason. False if that cannot be
+        stored now either."""
         claimed = attempt.claimed
         said = describe(error)
         reason = said.message.partition("\n")[0]  # databases quote rows in the other lines
@@ -169,11 +169,11 @@ class Committer:
             return False
         attempt.settlement = given_up
         attempt.failure = failure
-        self._after([attempt], settled, await self._ask_around([attempt]))
+        self._after([attempt], settled, await self._ask_around([attempt]), Effects())
         return True
 
     async def _find_reasons(self, batch: list[Attempt], settled: Settled) -> None:
-        """Why outcomes were refused: the verdicts alone do not say."""
+        """Why outcomes were refused: the verdicts alone do not say. Asked for observers only."""
         refused = [
             (attempt, verdict)
             for attempt, verdict in zip(batch, settled.verdicts, strict=True)
@@ -185,7 +185,7 @@ class Committer:
             records = await self._store.run(
                 self._store.get, [attempt.claimed.id for attempt, _ in refused]
             )
-        except Exception:  # it is only asked for the sake of observers
+        except Exception:
             return
         for (attempt, verdict), record in zip(refused, records, strict=True):
             attempt.interruption = reason_for(verdict, record)
@@ -197,7 +197,7 @@ class Committer:
         return [each for each in batch if each.deadline > now]
 
     async def _ask_around(self, batch: list[Attempt]) -> Known:
-        """What observers must know besides the outcomes: for nearly all jobs, nothing."""
+        """Read the jobs that events need besides the outcomes: for nearly all outcomes, none."""
         if not self._observers.active:
             return {}
         asks_for = self._reporter.asks_for
@@ -210,8 +210,10 @@ class Committer:
             return {}
         return {job.id: job for job in found if job is not None}
 
-    def _after(self, batch: list[Attempt], settled: Settled, known: Known) -> None:
-        """What was decided is stored: let go of the jobs and tell who wants to know."""
+    def _after(
+        self, batch: list[Attempt], settled: Settled, known: Known, effects: Effects
+    ) -> None:
+        """The outcomes are stored: let go of the jobs, and publish what that changed."""
         applied = batch
         if settled.verdicts.count(Verdict.APPLIED) != len(batch):
             answers = list(zip(batch, settled.verdicts, strict=True))
@@ -220,35 +222,32 @@ class Committer:
                 if not verdict.ok:
                     self.lost(attempt, attempt.interruption or ERROR)
         self._held.difference_update(applied)
-        announcer = self._announcer
         for attempt in applied:
             match attempt.settlement:
-                case Complete(successor=None):
-                    announcer.ended(attempt.claimed.sequence_id)
+                case Complete(successor=None) | Fail():
+                    effects.ended.append(attempt.claimed.sequence_id)
                 case None:
                     pass
                 case settlement:
-                    self._announce(attempt, settlement)
+                    _schedule_again(attempt.claimed, settlement, effects)
+        self._reporter.settled(applied, known, effects.events)
         if settled.freed:
-            announcer.freed(settled.freed)
-        announcer.send()
-        self._reporter.settled(applied, known)
-        if settled.freed:
-            self._reporter.freed(settled.freed)
+            effects.free(settled.freed, watched=self._observers.active)
+        self._publisher.publish_soon(effects)
 
-    def _announce(self, attempt: Attempt, settlement: Settlement) -> None:
-        claimed = attempt.claimed
-        announcer = self._announcer
-        match settlement:
-            case Complete(successor=None) | Fail():
-                announcer.ended(claimed.sequence_id)
-            case Complete(successor=NewJob() as successor):
-                announcer.stored((successor,), claimed.run_at)
-            case Retry():
-                announcer.due_in(claimed.queue, claimed.type, settlement.delay, claimed.run_at)
-            case Reschedule():
-                announcer.due_by(claimed.queue, claimed.type, settlement.schedule, claimed.run_at)
-            case Release():
-                announcer.scheduled(claimed.queue, claimed.type, claimed.run_at)
-            case Complete() | Lose():
-                pass
+
+def _schedule_again(claimed: ClaimedJob, settlement: Settlement, effects: Effects) -> None:
+    """The job, or the one that follows it, can be claimed now or later. A successor may be blocked;
+    then a hint does no harm."""
+    queue, type_, since = claimed.queue, claimed.type, claimed.run_at
+    match settlement:
+        case Complete(successor=NewJob() as successor):
+            effects.schedule_by(successor.queue, successor.type, successor.schedule, since)
+        case Retry():
+            effects.schedule_in(queue, type_, settlement.delay, since)
+        case Reschedule():
+            effects.schedule_by(queue, type_, settlement.schedule, since)
+        case Release():
+            effects.schedule(queue, type_, since)
+        case Complete() | Fail() | Lose():
+            pass

@@ -1,10 +1,10 @@
-"""Between the fetcher, the runner and the committer: starts what waits whenever a slot is free.
+"""Starts waiting jobs whenever a slot is free.
 
-A job that was lost twice in a row may be one that kills its worker. Whatever dies with it would
-come back with it, and be dead-lettered with it in the end. So such a suspect has the worker for
-itself for a while, and no worker runs, or keeps, two of them:
+A job that was lost twice in a row may be one that kills its worker. Jobs that die with it would
+also be lost again and again, and be dead-lettered in the end. So such a suspect has the worker for
+itself for a while, and no worker runs, or keeps, two suspects:
 
-    claimed      what else waits is given back; the running ones may end, for COMPANY seconds
+    claimed      the other waiting jobs are given back; running ones may end, for COMPANY seconds
     alone        it runs, and nothing else is started or claimed, for ALONE seconds at most
     healthy turn for as long as that took, only healthy jobs are claimed and started, and for longer
                  if the suspect still runs; if no healthy job waits, the turn ends at once
@@ -26,19 +26,21 @@ from contextvars import copy_context
 
 from headway.domain.settlement import Release
 from headway.worker.attempt import ERROR, Attempt
+from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
-from headway.worker.slots import Slots
+from headway.worker.runner import Runner
 
 TURN = 0.005
-"""Seconds after which starting makes way for what else the loop has to do."""
+"""Seconds after which starting jobs makes way for other tasks of the loop."""
 COMPANY = 0.5
-"""Seconds that a suspect waits for the running ones to end; it must not wait for long ones."""
+"""Seconds that a suspect waits for running jobs to end; it does not wait for long ones."""
 LONGEST = 2.0
-"""Seconds that it waits at most, if the store is slow to take back what else was claimed."""
+"""Seconds that it waits at most, if the store is slow to take back the other jobs."""
 ALONE = 1.0
-"""Seconds after which a suspect that still runs does not keep others from running any more."""
-EARLY = 0.001
-"""Seconds by which a timer may be early, by rounding: its time counts as reached all the same."""
+"""Seconds after which other jobs run beside a suspect that still runs."""
+LOOK_EVERY = 0.005
+"""Seconds between looks at whether a suspect is alone."""
 
 
 class Dispatcher:
@@ -48,40 +50,29 @@ class Dispatcher:
         self,
         slots: Slots,
         held: set[Attempt],
+        schedule: ClaimSchedule,
+        runner: Runner,
         committer: Committer,
     ) -> None:
         self._slots = slots
         self._held = held
+        self._schedule = schedule
+        self._runner = runner
         self._committer = committer
-        self._start: Callable[[Attempt], None] | None = None
-        self._freed: Callable[[], None] | None = None
-        self._expect: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        """In which jobs are started: what a handler sets in its own is not for the next one."""
+        """Jobs are started in it: context variables of one handler do not reach the next."""
         self._starting = False
         self._soon = False
         self._closed = False
         self._next: Attempt | None = None
-        """The suspect that is to be run as soon as it is as good as alone."""
+        """The suspect that is started as soon as it is alone, or has waited long enough."""
         self._reserved_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        """Of what comes next for a suspect, or after it."""
-
-    def connect(
-        self,
-        start: Callable[[Attempt], None],
-        freed: Callable[[], None],
-        expect: Callable[[], None],
-    ) -> None:
-        """Whom to have start attempts, whom to tell that slots are free, and whom to have look
-        for jobs."""
-        self._start = start
-        self._freed = freed
-        self._expect = expect
+        """Of the next step for a suspect."""
 
     def close(self) -> None:
-        """Start nothing more, and give back what has not been started."""
+        """Start nothing more, and give back the waiting jobs."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -91,43 +82,37 @@ class Dispatcher:
         self._give_back_waiting()
 
     def dispatch(self) -> None:
-        """Start what can be started."""
+        """Start waiting jobs while slots are free."""
         self._soon = False
-        start, freed = self._start, self._freed
-        if self._starting or self._closed or start is None or freed is None:
+        if self._starting or self._closed:
             return
         self._starting = True
         take, time = self._slots.take, self._loop.time
+        start, ended = self._runner.start, self._ended
         turn_ends = time() + TURN
         try:
             if self._slots.suspects or self._slots.reserved:
-                self._attend_to_suspects(start)  # if it has the worker, nothing waits afterwards
+                self._attend_to_suspects()  # if it has the worker, nothing waits afterwards
             while (attempt := take()) is not None:
                 if attempt.interruption is not None:
                     self._slots.ended(attempt)
-                    self._set_aside(attempt)
+                    self._give_back(attempt)
                     continue
-                start(attempt)
+                start(attempt, ended)
                 if time() > turn_ends:
                     self._dispatch_soon()
                     break
         finally:
             self._starting = False
-        freed()
+        self._schedule.look_again()
 
-    def committed(self) -> None:
-        """Something was given back, or settled."""
-        if self._next is not None and not self._soon:
-            self._dispatch_soon()
-
-    def _attend_to_suspects(self, start: Callable[[Attempt], None]) -> None:
-        """Give back all suspects but one, and start that one as soon as it is as good as alone."""
+    def _attend_to_suspects(self) -> None:
+        """Give back all suspects but one; start that one if it is alone or has waited."""
         slots, now = self._slots, self._loop.time()
         if slots.suspects and not slots.only_healthy:
             self._next = slots.suspects.pop(0)
             slots.reserved = slots.only_healthy = True
             self._reserved_at = now
-            self._after(COMPANY, self.dispatch)
         if not slots.reserved:
             self._give_back_suspects()
             return
@@ -138,22 +123,22 @@ class Dispatcher:
         alone = len(self._held) <= 1
         only_company = len(self._held) <= 1 + slots.running
         waited = now - self._reserved_at
-        has_waited = waited >= COMPANY - EARLY
+        has_waited = waited >= COMPANY
         if suspect.interruption is not None or (has_waited and not slots.has_room_for(suspect)):
             self._next = None
-            self._set_aside(suspect)
+            self._give_back(suspect)
             self._end_isolation()
-        elif alone or (has_waited and only_company) or waited >= LONGEST - EARLY:
+        elif alone or (has_waited and only_company) or waited >= LONGEST:
             self._next = None
             slots.suspected = suspect
             slots.take_alone(suspect)
             self._after(ALONE, self._end_isolation)
-            start(suspect)
-        elif has_waited:  # what was given back is still being committed
-            self._after(LONGEST - waited, self.dispatch)
+            self._runner.start(suspect, self._ended)
+        else:  # others still run, or what was given back is being committed
+            self._after(LOOK_EVERY, self.dispatch)
 
     def _end_isolation(self) -> None:
-        """Healthy jobs have their turn now, for as long as they were kept waiting."""
+        """Start the turn of healthy jobs, which lasts as long as they were kept waiting."""
         self._slots.reserved = False
         self._after(self._loop.time() - self._reserved_at, self._end_turn)
         self._dispatch_soon()
@@ -162,15 +147,14 @@ class Dispatcher:
         self._timer = None
         if self._slots.suspected is None:
             self._slots.end_turn()
-            if self._expect is not None:
-                self._expect()
+            self._schedule.expect()
 
     def _after(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, then, context=self._context)
 
-    def ended(self, attempt: Attempt) -> None:
+    def _ended(self, attempt: Attempt) -> None:
         """An attempt is over. Its slot is free; its outcome goes to the committer."""
         self._slots.ended(attempt)
         if attempt is self._slots.suspected:
@@ -179,7 +163,7 @@ class Dispatcher:
                 self._end_isolation()
             elif self._timer is None:
                 self._end_turn()
-        if attempt in self._held:  # else it has settled itself, in a transaction
+        if attempt in self._held:  # else the handler's own transaction has settled it
             if attempt.settlement is None:
                 self._committer.lost(attempt, attempt.interruption or ERROR)
             else:
@@ -193,16 +177,16 @@ class Dispatcher:
 
     def _give_back_waiting(self) -> None:
         for attempt in self._slots.remove(lambda _: True):
-            self._set_aside(attempt)
+            self._give_back(attempt)
         self._give_back_suspects()
 
     def _give_back_suspects(self) -> None:
         for attempt in self._slots.suspects:
-            self._set_aside(attempt)
+            self._give_back(attempt)
         self._slots.suspects.clear()
 
-    def _set_aside(self, attempt: Attempt) -> None:
-        """Give back what was not started, unless it has been lost."""
+    def _give_back(self, attempt: Attempt) -> None:
+        """Give back a job that was not started, unless it has been lost."""
         if attempt.lost:
             self._committer.lost(attempt, attempt.interruption or ERROR)
         else:

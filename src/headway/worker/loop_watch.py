@@ -1,7 +1,7 @@
-"""Watches the event loop from outside: a handler that does not let go of it is named, line and all.
+"""Watches the event loop from a thread: a handler that blocks the loop is named, with its line.
 
-The loop says every tenth of a second that it turns. When it has not for half a second, a thread
-looks at what it is doing. It cannot look while one call in C keeps Python's global lock.
+A timer on the loop notes the time every tenth of a second. When it has not for half a second, the
+thread looks at the stack of the loop. It cannot look while a call in C holds Python's global lock.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class LoopWatch:
 
 
 def find_place(frame: FrameType | None) -> tuple[str, Attempt | None] | None:
-    """Where the loop's thread is, in the user's code if it is in there, and for which job; None if
-    it waits for something to happen."""
+    """The line that the loop's thread is at, preferably of the user's code, and its attempt; None
+    if the loop is idle."""
     inner: list[FrameType] = []
     while frame is not None and frame.f_code not in _RUNNING:
         inner.append(frame)

@@ -1,5 +1,5 @@
-"""Housekeeping, in every worker and safe when many do it: finished sequences are pruned, dead
-workers and old audit rows forgotten, and jobs that nobody runs are pointed out."""
+"""Housekeeping, in every worker and safe when many do it: prunes finished sequences, forgets dead
+workers and old audit rows, and reports job types that no worker runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.worker.backoff import FailureStreak, sleep_unless
 from headway.worker.settings import WorkerSettings
 
 FEWEST, MOST = 200, 5_000
-"""Sequences that are pruned with one statement."""
+"""Sequences that one statement prunes."""
 LONGEST = 0.2
 """Seconds that such a statement may take; where one writer keeps all others waiting, a tenth."""
 SHORTEST_PAUSE = 0.005
@@ -65,7 +65,7 @@ class Maintenance:
             await self._point_out_unattended(now)
 
     async def _prune(self, stopped: asyncio.Event) -> None:
-        """Until nothing is left; as fast as jobs can end, if need be."""
+        """Until nothing is left to prune."""
         count = 0
         most = FEWEST
         one_writer = self._store.capabilities.one_writer

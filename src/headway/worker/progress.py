@@ -1,8 +1,7 @@
-"""Keeps in the store how far running jobs say they are: all of a worker's in one statement, about
-once a second, and only what has changed. A handler that speaks more often costs no more.
+"""Stores the progress that handlers report: for all jobs of a worker in one statement, about once a
+second, and only what has changed. A handler that reports more often costs no more.
 
-Runs on the worker's loop and not with the heartbeat: nothing that is only nice to know may come in
-the way of a lease.
+Runs on the worker's loop and not with the heartbeat: progress must not delay the renewal of leases.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from headway.worker.backoff import FailureStreak, sleep_unless
 
 EVERY = 1.0
 MAX_NOTE = 500
-"""Characters of a note that are kept."""
+"""Characters of a message that are stored."""
 
 
 class ProgressWriter:
@@ -33,7 +32,7 @@ class ProgressWriter:
         self._held = held
         self._failures = FailureStreak(worker, "progress", observers)
         self._kept: dict[Attempt, tuple[float, str]] = {}
-        """What the store has been told of those that run."""
+        """The progress that is stored, of running attempts."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         pause = EVERY

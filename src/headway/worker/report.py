@@ -1,11 +1,10 @@
-"""What a worker did with a job, told step by step: as events, and as spans where one traces."""
+"""The steps of an attempt as events, and as spans if an observer traces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from headway.after_commit.effects import creation
 from headway.after_commit.observers import Observers
 from headway.domain.events import (
     AttemptCompleted,
@@ -18,7 +17,6 @@ from headway.domain.events import (
     JobDeadLettered,
     JobReleased,
     JobRescheduled,
-    JobUnblocked,
     LeaseRenewed,
     SequenceCompleted,
     SequenceFailed,
@@ -29,7 +27,6 @@ from headway.domain.job import ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.settlement import (
     Complete,
     Fail,
-    Freed,
     Lose,
     Release,
     Reschedule,
@@ -38,15 +35,14 @@ from headway.domain.settlement import (
 )
 from headway.errors import Failure
 from headway.ports.clock import Clock
-from headway.ports.store import Inserted
 from headway.worker.attempt import Attempt
 
 Known = Mapping[str, JobRecord]
-"""Jobs by id, as they were when an outcome was committed, as far as they were asked for."""
+"""Jobs by id, read when an outcome was committed, for events that need more than the outcome."""
 
 
 class Reporter:
-    """Tells what is committed. Nothing is told of a job while nobody listens."""
+    """Makes the events of attempts. None are made while no observer wants them."""
 
     __slots__ = ("_lease_for", "_monotonic", "_observers", "_worker")
 
@@ -57,7 +53,7 @@ class Reporter:
         self._lease_for = lease_for
 
     def started(self, attempt: Attempt, began: float) -> None:
-        """In the handler's own context. Asked only while somebody wants to hear of every job."""
+        """In the handler's own context. Called only if an observer wants events of every job."""
         claimed = attempt.claimed
         observers = self._observers
         tracer = observers.tracer
@@ -114,34 +110,20 @@ class Reporter:
             )
         )
 
-    def created(self, jobs: Iterable[NewJob], stored: Iterable[Inserted]) -> None:
-        """Jobs were stored together with an outcome."""
-        if self._observers.active:
-            self._observers.observe_all(creation(jobs, stored))
-
-    def settled(self, attempts: Sequence[Attempt], known: Known) -> None:
-        """Outcomes were committed."""
-        observers = self._observers
-        if not observers.present:
+    def settled(self, attempts: Sequence[Attempt], known: Known, told: list[Event]) -> None:
+        """Outcomes were committed: add their events to `told`."""
+        if not self._observers.present:
             return
-        told: list[Event] = []
-        every_job = observers.active
+        every_job = self._observers.active
         now = self._monotonic()
         for attempt in attempts:
             if attempt.settlement.__class__ is not Complete:
                 self._settled(attempt, known, now, told)
             elif every_job:
                 self._completed(attempt, known, now, told)
-        if told:
-            observers.observe_all(told)
-
-    def freed(self, freed: Iterable[Freed]) -> None:
-        if self._observers.active:
-            for job in freed:
-                self._observers.observe(JobUnblocked(job.job_id, job.type, job.queue))
 
     def asks_for(self, claimed: ClaimedJob, settlement: Settlement | None) -> list[str]:
-        """The ids of jobs that must be known for telling this outcome."""
+        """The ids of jobs that must be read for the events of this outcome."""
         if not self._observers.active:
             return []
         match settlement:
@@ -254,6 +236,6 @@ class Reporter:
                 self._observers.failed(trace)
 
     def _since(self, attempt: Attempt, moment: datetime, now: float) -> float:
-        """Seconds from a moment of the store's clock to one of ours: they met at the claim."""
+        """Seconds from a time by the store's clock to one by ours; both are known for the claim."""
         until = attempt.claimed.lease.until
         return (until - moment).total_seconds() - self._lease_for + now - attempt.claimed_at

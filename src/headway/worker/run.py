@@ -1,8 +1,8 @@
 """One run of a worker, from its start to its end: puts fetcher, runner, committer, heartbeat,
 reaper and maintenance together, and takes them apart again in an order that loses nothing.
 
-    stop: claim no more -> give back what has not started -> let running handlers end (grace)
-          -> commit -> interrupt what is left -> commit -> say goodbye
+    stop: claim no more -> give back waiting jobs -> let running handlers end (grace)
+          -> interrupt the others -> commit -> stop the heartbeat -> sign off
 """
 
 from __future__ import annotations
@@ -17,48 +17,47 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
-from headway.ports.notifications import Interest, Notification, OwnershipLost
+from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
 from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
+from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.claims.fetcher import Fetcher
+from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
-from headway.worker.fetcher import Fetcher
 from headway.worker.leases.heartbeat import Heartbeat
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner
 from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
 from headway.worker.loop_watch import LoopWatch
 from headway.worker.maintenance import Maintenance
-from headway.worker.middleware import Middleware
-from headway.worker.permits import Permits
 from headway.worker.progress import ProgressWriter
 from headway.worker.report import Reporter
-from headway.worker.runner import Runner
+from headway.worker.runner import Middleware, Runner
 from headway.worker.settings import WorkerSettings
-from headway.worker.slots import Slots
-from headway.worker.transactions import Transactions, WorkerTransactions
+from headway.worker.transactions import BeginTransaction, Permits, WorkerTransactions
 
 LAST_WAIT = 5.0
-"""Seconds beyond the grace time that the store's answers are waited for; and interrupted handlers,
-after each of two interruptions."""
+"""Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of
+two interruptions."""
 SHORTEST_WAIT = 2.0
-"""Seconds that a part gets to end if others before it have used up the time."""
+"""Seconds that each part gets to end when the time is used up."""
 
 
 LATE = 5.0
-"""Seconds that the event loop may be held up by a handler before the worker is not ready."""
+"""Seconds that a handler may block the event loop before the worker is not ready."""
 STUCK = 60.0
-"""Seconds after which nobody need wait for it any longer."""
+"""Seconds after which a blocked worker is not live."""
 
 
 class RunningJob(msgspec.Struct, frozen=True):
@@ -79,16 +78,16 @@ class WorkerRun:
         settings: WorkerSettings,
         store: Store,
         handlers: Mapping[str, Handler],
+        *,
         notifier: Notifier | None,
         observers: Observers,
         middleware: Sequence[Middleware],
         clock: Clock,
-        transactions: Transactions,
+        begin: BeginTransaction,
         heartbeat_runner: HeartbeatRunner,
-        *,
         drain: bool,
     ) -> None:
-        worker = settings.worker_id
+        worker, held = settings.worker_id, set[Attempt]()
         self._settings = settings
         self._store = store
         self._handlers = handlers
@@ -96,65 +95,82 @@ class WorkerRun:
         self._observers = observers
         self._clock = clock
         self._began_at = datetime.now(UTC)
-        self._held: set[Attempt] = set()
+        self._held = held
         self._slots = Slots(settings.work_queues(), settings.concurrency, settings.prefetch_for)
+        self._schedule = ClaimSchedule(settings, self._slots, clock, handlers, drain=drain)
         reporter = Reporter(worker, observers, clock, settings.lease_for)
-        outage = Outage(clock, settings.lease_for, self._held)
+        publisher = Publisher(store, notifier, observers, self._schedule.expect_own)
+        outage = Outage(clock, settings.lease_for, held)
         self._heartbeat = Heartbeat(
             heartbeat_runner,
-            store,
-            clock,
-            observers,
-            reporter,
-            self._held,
+            held,
             outage,
+            reporter,
             self._describe,
+            store=store,
+            clock=clock,
+            observers=observers,
             lease_for=settings.lease_for,
             every=settings.heartbeat_interval(),
         )
-        announcer = Announcer(store, notifier, self._hear_own)
+        # From here on each part hands on to the one before it: fetcher, dispatcher, runner,
+        # committer, publisher. What may be claimed next, all of them tell the schedule.
         self._committer = Committer(
-            *(worker, store, clock, observers, reporter, announcer, self._held, outage),
-            self._committed,
+            self._schedule,
+            publisher,
+            reporter,
+            outage,
+            held,
+            worker=worker,
+            store=store,
+            clock=clock,
+            observers=observers,
         )
-        self._transactions = FailureStreak(worker, "transaction", observers)
-        self._dispatcher = Dispatcher(self._slots, self._held, self._committer)
+        self._transactions = WorkerTransactions(
+            store=store,
+            clock=clock,
+            heartbeat=self._heartbeat,
+            lease_for=settings.lease_for,
+            begin=begin,
+            reporter=reporter,
+            permits=Permits(store.transactions),
+            failures=FailureStreak(worker, "transaction", observers),
+        )
         self._runner = Runner(
-            WorkerTransactions(
-                store,
-                clock,
-                self._heartbeat,
-                settings.lease_for,
-                transactions,
-                reporter,
-                Permits(store.transactions),
-                self._transactions,
-            ),
+            self._transactions,
             self._committer,
             observers,
             reporter,
             middleware,
             settings.concurrency,
-            self._dispatcher.ended,
         )
-        every = settings.reap_interval()
-        self._reaper = Reaper(worker, store, clock, observers, announcer, outage, every)
+        self._dispatcher = Dispatcher(
+            self._slots, held, self._schedule, self._runner, self._committer
+        )
+        self._reaper = Reaper(
+            publisher,
+            outage,
+            worker=worker,
+            store=store,
+            clock=clock,
+            observers=observers,
+            every=settings.reap_interval(),
+        )
         self._fetcher = Fetcher(
-            settings,
-            store,
-            clock,
-            observers,
-            handlers,
+            self._schedule,
             self._slots,
-            self._held,
+            self._dispatcher,
             self._committer,
-            self._dispatcher.dispatch,
-            self._reaper.reap_all,
-            drain=drain,
+            self._reaper,
+            settings=settings,
+            store=store,
+            clock=clock,
+            observers=observers,
+            handlers=handlers,
+            held=held,
         )
-        self._dispatcher.connect(self._runner.start, self._fetcher.freed, self._fetcher.expect)
         self._maintenance = Maintenance(settings, store, clock, observers)
-        self._progress = ProgressWriter(worker, store, clock, observers, self._held)
+        self._progress = ProgressWriter(worker, store, clock, observers, held)
         self._listening = FailureStreak(worker, NOTIFIER, observers)
         self._loop_watch = LoopWatch(worker, observers) if heartbeat_runner.apart else None
         self._unsubscribe: Disposer | None = None
@@ -183,12 +199,10 @@ class WorkerRun:
             self._fetcher.failures,
             self._committer.failures,
             self._heartbeat.failures,
-            self._transactions,
+            self._transactions.failures,
         )
         problems = [
-            f"the {failures.part} has failed {failures.failures} times"
-            for failures in parts
-            if failures.failures
+            f"the {part.part} has failed {part.failures} times" for part in parts if part.failures
         ]
         if lag > LATE:
             problems.append(f"the event loop has been blocked for {lag:.0f} s")
@@ -202,7 +216,7 @@ class WorkerRun:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
-        self._fetcher.stop()
+        self._schedule.stop()
         self._dispatcher.close()
 
     async def work(self) -> None:
@@ -245,7 +259,7 @@ class WorkerRun:
             observe(WorkerStopped(settings.worker_id))
 
     async def _subscribe(self) -> float:
-        """Subscribe to notifications if possible; else the seconds to wait before trying again."""
+        """Subscribe to notifications; the seconds to wait before the next try if that fails."""
         if self._notifier is None:
             return 0.0
         try:
@@ -256,15 +270,15 @@ class WorkerRun:
                     types=frozenset(self._handlers),
                     worker=self._settings.worker_id,
                 ),
-                idle=self._fetcher.is_idle,
-                on_status=self._attend,
+                idle=self._schedule.is_idle,
+                on_status=self._follow_status,
             )
         except Exception as error:
             return self._listening.failed(error)
         return 0.0
 
     async def _keep_subscribed(self) -> None:
-        """Without notifications a worker polls, and tries again to subscribe."""
+        """Try again to subscribe until it succeeds; meanwhile the worker polls."""
         pause = LAST_WAIT
         while self._notifier is not None and self._unsubscribe is None:
             if await sleep_unless(self._stopping, pause):
@@ -277,9 +291,9 @@ class WorkerRun:
         committing: asyncio.Task[None],
         background: list[asyncio.Task[None]],
     ) -> None:
-        """Take everything apart. Nothing in here is cancelled, and everything is bounded."""
+        """Stop the parts in order. Never cancelled; every wait is bounded."""
         self._observers.observe(WorkerStopping(self._settings.worker_id))
-        self._fetcher.stop()
+        self._schedule.stop()
         self._dispatcher.close()
         time = asyncio.get_running_loop().time
         deadline = time() + self._settings.grace
@@ -288,7 +302,7 @@ class WorkerRun:
         def left() -> float:
             return LAST_WAIT if self._hurry.is_set() else max(end - time(), SHORTEST_WAIT)
 
-        # A claim that is not waited for hands out jobs that nobody will run.
+        # Jobs of a claim that is not waited for would not run before their leases expire.
         if not await self._wait_for({fetching}, end):
             await asyncio.wait({fetching}, timeout=left())
         self._dispatcher.close()
@@ -311,14 +325,14 @@ class WorkerRun:
         with contextlib.suppress(Exception):  # while there is still somebody to speak for them
             async with asyncio.timeout(left()):
                 await self._reaper.give_back_own()
-        await self._say_goodbye(left())
+        await self._sign_off(left())
         if self._loop_watch is not None:
             self._loop_watch.stop()
         for attempt in list(self._held):  # what did not listen is left behind
             self._committer.lost(attempt, attempt.interruption or SHUTDOWN)
 
     async def _wait_for(self, tasks: set[asyncio.Task[Any]], deadline: float) -> bool:
-        """Wait until all are done; False if time is up, or somebody is in a hurry."""
+        """Wait until all are done; False if time is up, or the stop was asked for twice."""
         hurry = asyncio.create_task(self._hurry.wait())
         try:
             while left := {task for task in tasks if not task.done()}:
@@ -335,8 +349,8 @@ class WorkerRun:
             hurry.cancel()
 
     async def _interrupt_handlers(self) -> None:
-        """Their jobs are given back, not charged. Who does not listen is left behind: its lease
-        runs out, and only then may somebody else run the job."""
+        """Their jobs are given back, not charged. A handler that does not stop is left behind: its
+        lease runs out, and only then may another worker run the job."""
         for attempt in list(self._held):
             if attempt.task is not None and not attempt.task.done():
                 attempt.interrupt(SHUTDOWN)
@@ -346,7 +360,7 @@ class WorkerRun:
             for task in list(self._runner.tasks):
                 task.cancel()
 
-    async def _say_goodbye(self, seconds: float) -> None:
+    async def _sign_off(self, seconds: float) -> None:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 await self._store.run(
@@ -373,29 +387,23 @@ class WorkerRun:
             # A hint may be late, and the job ours again: ask.
             if any(attempt.claimed.id == notification.job_id for attempt in self._held):
                 self._heartbeat.check_now()
-        else:
-            self._fetcher.hear(notification)
+        elif isinstance(notification, JobsScheduled) and self._schedule.concerns(notification):
+            self._store.expect(notification.queue, notification.run_at)
+            self._schedule.expect_notified(notification)
 
-    def _attend(self, status: NotifierStatus) -> None:
+    def _follow_status(self, status: NotifierStatus) -> None:
         """The notifier says whether it is connected."""
         if status.connected:
             self._listening.ended()
             saved = polling_saved(self._store, self._notifier)
-            self._fetcher.rely_on_notifications(self._settings.polling_when_told(saved))
+            self._schedule.rely_on_notifications(self._settings.polling_when_told(saved))
         else:
             self._listening.failed(status.reason)
-            self._fetcher.rely_on_notifications(None)
-
-    def _hear_own(self, notification: Notification, seconds: float) -> bool:
-        return self._fetcher.hear_own(notification, seconds)
-
-    def _committed(self) -> None:
-        self._fetcher.committed()
-        self._dispatcher.committed()
+            self._schedule.rely_on_notifications(None)
 
 
 async def _to_its_end(task: asyncio.Task[None], hurry: asyncio.Event) -> None:
-    """Wait for a task through cancellations of our own, which only make it hurry."""
+    """Wait for a task; a cancellation of the waiter only sets `hurry`."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -1,4 +1,4 @@
-"""Runs handlers, each in a task of its own, and decides what becomes of their jobs.
+"""Runs handlers, each in a task of its own, and makes a settlement of how each ended.
 
     claimed job -> input decoded -> [timeout [user's middleware [handler]]] -> settlement
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -29,14 +29,22 @@ from headway.ports.attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.committer import Committer
 from headway.worker.isolation.processes import EncodedOutput, Isolation
-from headway.worker.middleware import Middleware, wrap
 from headway.worker.report import Reporter
 from headway.worker.tracebacks import HandlerFailed, describe
 from headway.worker.transactions import WorkerTransactions
 
+CallNext = Callable[[], Awaitable[Any]]
+
+Middleware = Callable[[Job[*tuple[Any, ...]], CallNext], Awaitable[Any]]
+"""`async def layer(job, call_next)`: what it returns is what the handler is taken to have
+returned, and what it raises fails the job. It runs on the worker's event loop, wherever the
+handler itself runs."""
+
+Ended = Callable[[Attempt], None]
+
 _NO_BLOCKERS: tuple[Any, ...] = ()
 HANDLER_THREAD = "headway-handler"
-"""How the names of threads begin in which handlers run."""
+"""Prefix of the names of threads that run handlers."""
 
 if sys.version_info >= (3, 12):
 
@@ -64,7 +72,6 @@ class Runner:
         reporter: Reporter,
         middleware: Sequence[Middleware],
         concurrency: int,
-        ended: Callable[[Attempt], None],
     ) -> None:
         self._transactions = transactions
         self._committer = committer
@@ -72,7 +79,6 @@ class Runner:
         self._reporter = reporter
         self._middleware = tuple(middleware)
         self._concurrency = concurrency
-        self._ended = ended
         self._monotonic = transactions.clock.monotonic
         self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
@@ -87,8 +93,9 @@ class Runner:
         """Of the handlers that run now."""
         return self._tasks
 
-    def start(self, attempt: Attempt) -> None:
-        """Run the handler in a task of its own; on Python 3.12 and later it begins at once."""
+    def start(self, attempt: Attempt, ended: Ended) -> None:
+        """Run the handler in a task of its own; on Python 3.12 and later it begins at once. `ended`
+        is called when the attempt has its settlement, or was lost."""
         handler = attempt.handler
         if (
             handler is not None
@@ -96,9 +103,9 @@ class Runner:
             and not self._middleware
             and not handler.atomic
         ):
-            work = self._run_plainly(attempt, handler)
+            work = self._run_plainly(attempt, handler, ended)
         else:
-            work = self._run(attempt, handler)
+            work = self._run(attempt, handler, ended)
         task = _new_task(self._loop, work)
         if not task.done():
             attempt.task = task
@@ -106,17 +113,17 @@ class Runner:
 
     @classmethod
     def codes(cls) -> frozenset[CodeType]:
-        """By which a frame can be told that runs a handler, with its `attempt`."""
+        """The code of the functions that run a handler and have a local variable `attempt`."""
         return frozenset((cls._run_plainly.__code__, cls._run.__code__))
 
     async def close(self) -> None:
-        """Let go of threads and processes; whatever still runs in them is left to itself."""
+        """End threads and child processes; a handler that still runs in a thread is left behind."""
         if self._threads is not None:
             self._threads.shutdown(wait=not self._left_behind, cancel_futures=True)
         await self._isolation.close()
 
-    async def _run_plainly(self, attempt: Attempt, handler: Handler) -> None:
-        """The short way, for `async def` handlers without further ado."""
+    async def _run_plainly(self, attempt: Attempt, handler: Handler, ended: Ended) -> None:
+        """The short way, for `async def` handlers without middleware and `atomic`."""
         try:
             if not self._begin(attempt):
                 return
@@ -138,8 +145,9 @@ class Runner:
             await self._failed(attempt, error)
         finally:
             self._end(attempt)
+            ended(attempt)
 
-    async def _run(self, attempt: Attempt, handler: Handler | None) -> None:
+    async def _run(self, attempt: Attempt, handler: Handler | None, ended: Ended) -> None:
         """The whole way: threads, processes, middleware, atomic handlers, missing ones."""
         try:
             if not self._begin(attempt):
@@ -168,12 +176,15 @@ class Runner:
                     call = partial(self._in_thread, attempt, function)
                 case Mode.PROCESS:
                     call = partial(self._isolation.run, attempt, handler)
-            value = await wrap(self._middleware, job, call)()
+            for layer in reversed(self._middleware):
+                call = partial(layer, job, call)
+            value = await call()
             await self._completed(attempt, handler, job, value)
         except BaseException as error:
             await self._failed(attempt, error)
         finally:
             self._end(attempt)
+            ended(attempt)
 
     def _begin(self, attempt: Attempt) -> bool:
         """False if it was interrupted before it could begin."""
@@ -207,7 +218,6 @@ class Runner:
         if attempt.transactions is not None:
             attempt.transactions.leave()  # a preparation that the handler has not left
             attempt.transactions = None  # they hold the attempt in turn
-        self._ended(attempt)
 
     def _arguments(
         self, attempt: Attempt, handler: Handler
@@ -252,22 +262,21 @@ class Runner:
             output,
             None if succession is None else succession.successor,
         )
-        blockers = () if succession is None else succession.blockers
         transactions = attempt.transactions
         if transactions is None or not transactions.open:
-            if not blockers:
+            if succession is None or not succession.blockers:
                 attempt.settlement = complete
                 return
             # New blockers and the successor that waits for them are stored together or not at all.
             transactions = self._transactions.of(attempt)
             await transactions.begin()
-        committed = await transactions.commit(complete, blockers)
+        transaction = await transactions.commit(complete, succession)
         attempt.settlement = complete
         attempt.seconds = self._monotonic() - (attempt.began or 0.0)
-        self._committer.committed_elsewhere(attempt, committed)
+        self._committer.completed_in(transaction, attempt)
 
     async def _failed(self, attempt: Attempt, error: BaseException) -> None:
-        """The handler raised, or what it asked for could not be done."""
+        """The handler raised, or its completion could not be stored."""
         attempt.leave_alone()
         if attempt.transactions is not None:
             try:
@@ -304,8 +313,8 @@ class Runner:
         attempt.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
 
     async def _paused_for_store(self, attempt: Attempt, error: BaseException) -> bool:
-        """Whether the store is to blame, which did not give a transaction or did not commit it. The
-        job is kept for a while before it is given back: the next try would fare no better now."""
+        """Whether the store is to blame: it did not give or did not commit a transaction. The job
+        is kept for a pause before it is given back: the next try would fail as well now."""
         transactions = attempt.transactions
         if transactions is None or not transactions.is_stores_error(error):
             return False
@@ -317,8 +326,8 @@ class Runner:
 
     async def _in_thread(self, attempt: Attempt, call: Callable[[], Any]) -> Any:
         """Run a blocking handler. It cannot be stopped from outside: when it is interrupted, this
-        waits for it to notice. Who cancels a second time leaves it behind: then its job is not
-        given back, for it still runs, and its lease is left to run out."""
+        waits for it to notice. A second cancellation leaves it behind: then its job is not given
+        back, because it still runs, and its lease runs out."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, HANDLER_THREAD)
         context = copy_context()
@@ -350,7 +359,7 @@ def _returned_or_raised(call: Callable[[], Any]) -> tuple[Any, BaseException | N
 
 
 def _unreadable(error: Exception) -> HandlerFailed:
-    """Input that cannot be read will not be readable the next time either."""
+    """Input that cannot be decoded fails the job without a retry."""
     name = InvalidPayload.__name__ if isinstance(error, InvalidPayload) else type(error).__name__
     return HandlerFailed(Failure(name, str(error)), recoverable=False)
 

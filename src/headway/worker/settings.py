@@ -1,4 +1,4 @@
-"""How a worker works: what it takes, how much at once, and how long it waits for what."""
+"""Settings of a worker: its queues, how many jobs it runs at once, and its times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headway.errors import InvalidOption
 
 MAX_BATCH = 500
 MOST_SAVED = 5.0
-"""Seconds by which polling slows at most while notifications arrive."""
+"""Seconds by which the pause between polls grows at most while notifications arrive."""
 WEEK = timedelta(days=7)
 
 
@@ -32,7 +32,7 @@ class WorkQueue(msgspec.Struct, frozen=True):
     limit: int | None = None
     """None: as many as the worker runs at once."""
     weight: float | None = None
-    """How often, in proportion, it is asked first; None: queues are asked in their order."""
+    """How often, in proportion, it is claimed from first; None: queues in their order."""
 
     def __post_init__(self) -> None:
         check_name("queue", self.name)
@@ -47,7 +47,7 @@ class WorkQueue(msgspec.Struct, frozen=True):
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long finished sequences are kept, by the state of their last job; None is for ever."""
+    """Retention of finished sequences, by the state of their last job; None is for ever."""
 
     completed: timedelta | None = WEEK
     cancelled: timedelta | None = WEEK
@@ -69,7 +69,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_worker_id() -> str:
-    """Host, process and chance: tells workers apart, and people where to look."""
+    """Host, process id and a random part."""
     host = re.sub(r"[^A-Za-z0-9_.\-]", "-", socket.gethostname()).lstrip(".-")[:100] or "host"
     return f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
 
@@ -93,16 +93,16 @@ class WorkerSettings:
     heartbeat_every: float | None = None
     """None: a third of the lease."""
     poll_every: float = 1.0
-    """How long an idle worker without notifications waits before it looks again."""
+    """Pause between two polls of an idle worker that gets no notifications."""
     poll_when_told: float | None = None
-    """The same with notifications. None: up to three times `poll_every`, but no more than 5 seconds
-    longer than that; the more the notifier hears of, the longer."""
+    """The same while notifications arrive. None: up to three times `poll_every`, but at most 5
+    seconds longer; the more commits the notifier announces, the longer."""
     prefetch_for: float = 0.05
     """Jobs are claimed ahead of free slots, as many as are started within this time; 0: none."""
     grace: float = 30.0
-    """What running jobs are given to end when the worker stops."""
+    """Time that running jobs have to end when the worker stops."""
     reap_every: float | None = None
-    """How often expired leases are looked for. None: a tenth of the lease, at most a second."""
+    """Pause between two looks for expired leases. None: a tenth of the lease, at most a second."""
     maintain_every: float = 60.0
     forget_workers_after: float = 300.0
     forget_audit_after: float = 90 * 86_400.0
@@ -167,13 +167,13 @@ class WorkerSettings:
         return min(1.0, self.lease_for / 10) if self.reap_every is None else self.reap_every
 
     def polling_when_told(self, saved: float) -> float:
-        """Seconds between looks of an idle worker that gets notifications."""
+        """Seconds between two polls of an idle worker while notifications arrive."""
         if self.poll_when_told is not None:
             return self.poll_when_told
         return min(self.poll_every * saved, self.poll_every + MOST_SAVED)
 
     def prune_rules(self) -> list[PruneRule]:
-        """What may be pruned: a type's own retention first, then its queue's, then the general."""
+        """The retention of a type is used first, then that of its queue, then the general one."""
         types = tuple(self.retention_by_type)
         queues = tuple(self.retention_by_queue)
         rules: list[PruneRule] = []

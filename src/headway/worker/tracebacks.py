@@ -1,4 +1,4 @@
-"""What a handler raised, as it is stored: the traceback begins where the user's code does."""
+"""The error of a handler as it is stored: its traceback begins in the user's code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_THE_USERS = tuple(
 
 
 class HandlerFailed(Exception):
-    """A failure that was described elsewhere, in a child process or by the worker itself."""
+    """A failure that a child process, or the worker itself, has described."""
 
     def __init__(self, failure: Failure, *, recoverable: bool = True) -> None:
         self.failure = failure
@@ -43,7 +43,7 @@ def describe(error: BaseException) -> Failure:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of the engine, and the loop, that it begins with."""
+    """The traceback without the first frames, which are the worker's and the loop's."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         trace = trace.tb_next
     return trace

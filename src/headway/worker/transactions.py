@@ -3,7 +3,9 @@ together with the job's completion."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -15,28 +17,27 @@ from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Settled
 from headway.errors import HeadwayError, InvalidRequest, JobInterrupted, StoreError
-from headway.jobs.plan import with_stored_blockers
+from headway.jobs.plan import Succession, store_blockers
 from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import Attempt, reason_for
 from headway.worker.backoff import FailureStreak
 from headway.worker.leases.heartbeat import Heartbeat
-from headway.worker.permits import Permits
 from headway.worker.report import Known, Reporter
 
 Manager = AbstractAsyncContextManager[Any]
-Transactions = Callable[[], Manager]
-"""Opens a transaction: it commits when left, and rolls back when left by an exception. What it
-hands out is accepted by the store's `run_in`."""
+BeginTransaction = Callable[[], Manager]
+"""Opens a transaction: it commits when left, and rolls back when left by an exception. The store's
+`run_in` accepts the object that it yields."""
 
 LOCKED_LEASE = 3600.0
-"""Seconds a lease is extended by inside the completing transaction. Nobody sees that before the
-commit, which ends the lease, and a rollback takes it back: it only keeps a slow transaction, whose
-row lock already keeps everyone else away, from being refused for its own lateness."""
+"""Seconds by which a lease is extended inside the completing transaction. Others see it only after
+the commit, which ends the lease, and a rollback takes it back. Without it a slow transaction, whose
+row lock keeps other workers away, would be refused because its lease has expired."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTransactions:
     """The transactions that a worker gives to its handlers."""
 
@@ -44,7 +45,7 @@ class WorkerTransactions:
     clock: Clock
     heartbeat: Heartbeat
     lease_for: float
-    begin: Transactions
+    begin: BeginTransaction
     reporter: Reporter
     permits: Permits
     failures: FailureStreak
@@ -58,10 +59,10 @@ class WorkerTransactions:
 
 @dataclass(frozen=True, slots=True)
 class CompletedTransaction:
-    """What a handler's own transaction did with its job."""
+    """A handler's own transaction, which has settled its job."""
 
     settled: Settled
-    inserts: Sequence[NewJob]
+    blockers: Sequence[NewJob]
     stored: Sequence[Inserted]
     known: Known
 
@@ -147,7 +148,7 @@ class AttemptTransactions:
             self._worker.permits.give_back()
 
     async def begin(self) -> Any:
-        """Open the completing transaction: lock the job and make sure that we still hold it."""
+        """Open the completing transaction: lock the job and check that this worker holds it."""
         if self._preparing:
             raise InvalidRequest(
                 "leave `async with job.prepare()` before the job is completed: "
@@ -177,18 +178,23 @@ class AttemptTransactions:
         self.tx = tx
         return tx
 
-    async def commit(self, complete: Complete, inserts: Sequence[NewJob]) -> CompletedTransaction:
-        """Settle and commit. Raises, and has rolled everything back, if the job is not ours."""
+    async def commit(
+        self, complete: Complete, succession: Succession | None
+    ) -> CompletedTransaction:
+        """Settle and commit. Raises, after a rollback, if this worker does not hold the job."""
         store, manager = self._worker.store, self._manager
         if manager is None:
             raise RuntimeError("there is no transaction to commit")
         now = self._worker.clock.now()
+        blockers: Sequence[NewJob] = ()
         stored: Sequence[Inserted] = ()
         try:
-            if inserts:
-                stored = await store.run_in(self.tx, store.insert, inserts, now=now)
-                if complete.successor is not None:
-                    successor = with_stored_blockers(complete.successor, inserts, stored)
+            if succession is not None:
+                blockers = succession.blockers
+                if blockers:
+                    successor, stored = await store.run_in(
+                        self.tx, store_blockers, store, succession, now
+                    )
                     complete = structs.replace(complete, successor=successor)
             settled = await store.run_in(self.tx, store.settle, [complete], now=now)
             if settled.verdicts[0] is not Verdict.APPLIED:
@@ -212,7 +218,7 @@ class AttemptTransactions:
         finally:
             self._attempt.in_transaction = False
             self.leave()
-        return CompletedTransaction(settled, inserts, stored, known)
+        return CompletedTransaction(settled, blockers, stored, known)
 
     async def roll_back(self, error: BaseException) -> None:
         """End the transaction, if one is open, as if it had never begun."""
@@ -226,9 +232,9 @@ class AttemptTransactions:
             await self._let_go()
 
     async def _let_go(self) -> None:
-        """The transaction is over and nothing of it is left, not even the longer lease. Nobody can
-        have taken the job meanwhile; its own lease may have run out, and is given a new time, so
-        that what became of the job can be recorded."""
+        """After a rollback, which took the longer lease back. No worker can have taken the job
+        meanwhile; its lease may have expired, and is renewed, so that the outcome of the attempt
+        can be recorded."""
         self.leave()
         worker, attempt = self._worker, self._attempt
         sent = worker.clock.monotonic()
@@ -243,7 +249,7 @@ class AttemptTransactions:
                 )
                 if verdict is Verdict.APPLIED:
                     attempt.deadline = max(attempt.deadline, sent + worker.lease_for)
-        except Exception:  # whoever settles the job will hear why
+        except Exception:  # the settlement will fail for the same reason
             return
         finally:
             attempt.in_transaction = False
@@ -279,7 +285,7 @@ class AttemptTransactions:
         worker.reporter.renewed(attempt)
 
     async def _refused(self, verdict: Verdict, tx: Any) -> JobInterrupted:
-        """Note why the job is not ours any more; the error that says so."""
+        """Note why this worker does not hold the job any more; the error to raise."""
         attempt, store = self._attempt, self._worker.store
         ids = [attempt.claimed.id]
         if tx is None:
@@ -289,6 +295,43 @@ class AttemptTransactions:
         if attempt.interruption is None:
             attempt.interruption = reason_for(verdict, record)
         return JobInterrupted(attempt.claimed.id, attempt.interruption)
+
+
+class Permits:
+    """One for each transaction that the store can give at once. A handler that needs a further one
+    waits here, with its lease renewed, and not at the store, where waiting ends in an error. The
+    handler that asks first gets a permit first. Lives on one loop."""
+
+    def __init__(self, count: int | None) -> None:
+        """None: the store gives as many transactions as are asked for."""
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for a permit; it must be given back."""
+        if self._free is None:
+            return
+        if self._free:
+            self._free -= 1
+            return
+        given = asyncio.get_running_loop().create_future()
+        self._waiting.append(given)
+        try:
+            await given
+        except asyncio.CancelledError:
+            if not given.cancelled():  # it was given at the same moment
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        if self._free is None:
+            return
+        while self._waiting:
+            given = self._waiting.popleft()
+            if not given.done():
+                given.set_result(None)
+                return
+        self._free += 1
 
 
 class _Preparation(AbstractAsyncContextManager[Any]):

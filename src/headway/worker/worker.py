@@ -17,10 +17,10 @@ from headway.ports.observer import Observer
 from headway.ports.store import Store
 from headway.runtime.clock import SystemClock
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner, HeartbeatThread
-from headway.worker.middleware import Middleware
 from headway.worker.run import RunningJob, WorkerRun
+from headway.worker.runner import Middleware
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import Transactions
+from headway.worker.transactions import BeginTransaction
 
 
 class Worker:
@@ -41,7 +41,7 @@ class Worker:
         observers: Sequence[Observer] = (),
         middleware: Sequence[Middleware] = (),
         clock: Clock | None = None,
-        transactions: Transactions | None = None,
+        transactions: BeginTransaction | None = None,
         heartbeat_runner: Callable[[Store], HeartbeatRunner] = HeartbeatThread,
     ) -> None:
         """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
@@ -67,12 +67,12 @@ class Worker:
 
     @property
     def running(self) -> list[RunningJob]:
-        """The jobs whose handlers run at this moment, and how far they say they are."""
+        """The jobs whose handlers run at this moment, with their progress."""
         return [] if self._run is None else self._run.running()
 
     @property
     def health(self) -> Health:
-        """Whether it lives and works; may be asked from any thread."""
+        """Whether it is live and ready; may be asked from any thread."""
         if self._run is None:
             return Health(live=True, ready=False, problems=("the worker does not run",))
         return self._run.health()
@@ -90,12 +90,12 @@ class Worker:
             self.settings,
             self._store,
             dict(self._handlers),
-            self._notifier,
-            self._observers,
-            self._middleware,
-            self._clock,
-            self._transactions,
-            self._heartbeat_runner(self._store),
+            notifier=self._notifier,
+            observers=self._observers,
+            middleware=self._middleware,
+            clock=self._clock,
+            begin=self._transactions,
+            heartbeat_runner=self._heartbeat_runner(self._store),
             drain=drain,
         )
         try:
@@ -124,7 +124,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Stop gracefully and return when all is done. Stopping twice, or before `start`, is fine;
-        what made the worker end is raised here."""
+        the error that ended the worker is raised here."""
         self.request_stop()
         task = self._task
         if task is not None:

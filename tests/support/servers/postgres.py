@@ -9,11 +9,9 @@ import atexit
 import contextlib
 import importlib.util
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import tempfile
@@ -26,6 +24,8 @@ from typing import NotRequired, TypedDict
 
 import psycopg
 from psycopg import sql
+
+from tests.support.processes import children, free_port
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
@@ -143,7 +143,7 @@ class PostgresServer:
             self._launch()  # clients know the port: it has to be the same one
             return
         for attempt in count(1):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self._launch()
             except ServerError as error:
@@ -180,7 +180,7 @@ class PostgresServer:
             return
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGSTOP)  # so that it cannot fork while we look
-            processes = _children(self._process.pid)
+            processes = children(self._process.pid)
             self._process.kill()
             for child in processes:
                 with contextlib.suppress(ProcessLookupError):
@@ -194,7 +194,7 @@ class PostgresServer:
         """Stop the server and its backends in their tracks: connections stay, nothing answers."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)  # so that it cannot fork while we look
-            self._frozen = _children(self._process.pid)
+            self._frozen = children(self._process.pid)
             for child in self._frozen:
                 os.kill(child, signal.SIGSTOP)
 
@@ -371,30 +371,6 @@ def _start_guard(directory: Path) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,
     )
-
-
-def _free_port() -> int:
-    """A port that nothing listens on, below those that the kernel gives to outgoing connections.
-
-    One of the kernel's could go to somebody's connection while the server is down, or even to
-    the connection of a client that tries to reach the server: it would then talk to itself.
-    """
-    try:
-        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except OSError:
-        lowest = 32768
-    for _ in range(100):
-        port = random.randrange(10_000, lowest) if lowest > 11_000 else 0
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
-    raise ServerError("no free port found")
-
-
-def _children(pid: int) -> list[int]:
-    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid="], text=True)
-    pairs = (map(int, line.split()) for line in listing.splitlines())
-    return [child for parent, child in pairs if parent == pid]
 
 
 def _wait_until_gone(processes: list[int]) -> None:

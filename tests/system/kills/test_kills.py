@@ -32,7 +32,7 @@ LEASE = 1.0
 PATIENCE = 90.0
 
 Completion = tuple[str, int, str | None, str | None]
-"""Job, lease version, worker and output, as they were in the row when it became completed."""
+"""Job, lease version, worker and output of one completion; triggers count them."""
 
 
 def completions(database: Database) -> list[Completion]:
@@ -57,9 +57,9 @@ def kill_and_check(database: Database) -> None:
     kills = 0
     deadline = time.monotonic() + PATIENCE
     try:
-        while left(database) and time.monotonic() < deadline:
+        while (waiting := left(database)) and time.monotonic() < deadline:
             time.sleep(random.uniform(0.05, 0.25))
-            if kills < KILLS:
+            if kills < KILLS and waiting < JOBS:  # the first workers have begun
                 victim = random.randrange(WORKERS)
                 workers[victim].kill()
                 workers[victim].wait()

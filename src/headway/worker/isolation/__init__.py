@@ -1,1 +1,3 @@
-"""Handlers in child processes: the pool, the child itself, and the messages between them."""
+"""Handlers in child processes: the pool, the child's side, and the messages between them.
+Only the runner comes in, by `processes`.
+"""

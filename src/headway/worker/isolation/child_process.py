@@ -1,8 +1,8 @@
-"""The child's side of isolation: takes orders from the worker, one job at a time.
+"""The child's side of isolation: runs the jobs that the worker sends, one at a time.
 
-It disregards the signals that ask to stop, for the worker decides when it ends, and it never
-outlives the worker: the worker's guard kills it, or the end of the connection tells it to end. The
-processes that handlers have started end with it, unless they have left its process group.
+It ignores the signals that ask to stop, for the worker decides when it ends, and it never outlives
+the worker: the worker's guard kills it, or it ends when the connection ends. The processes that
+handlers have started end with it, unless they have left its process group.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Child:
             self._send_text(text)
 
     def in_fork(self) -> None:
-        """In a process that a handler has forked, which has no orders and answers none."""
+        """In a process that a handler has forked: it gets no orders and must not answer."""
         self._forked = True
         self._sending = threading.Lock()
 
@@ -116,8 +116,8 @@ class Child:
 
 
 class _Turn:
-    """One process at a time: those that a handler has forked log over the same connection. A file's
-    lock, for it is let go of when its holder dies."""
+    """Lets one process at a time send: forks of a handler log over the same connection. It is a
+    file's lock, because the system releases that when its holder dies."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
@@ -183,7 +183,7 @@ def _dump(outcome: Outcome) -> bytes:
 
 
 def _lead_a_group() -> None:
-    """Be in a session and a process group of one's own, with all processes that handlers start."""
+    """Start a session and a process group, for all processes that handlers start."""
     if os.name == "posix":
         os.setsid()
 
@@ -195,8 +195,8 @@ def _end_with_group() -> None:
 
 
 def _end_fork(outcome: Outcome) -> NoReturn:
-    """A process that a handler has forked left the handler, as `sys.exit()` does. It ends here: an
-    answer of its own would be taken for its parent's, and its parent's for the next job's."""
+    """A fork of a handler has left the handler, as `sys.exit()` does. It ends here: its answer
+    would be taken for its parent's, and its parent's for the next job's."""
     code = int(isinstance(outcome, Raised))
     if isinstance(outcome, Raised):
         said = outcome.failure.message
@@ -211,8 +211,8 @@ def _end_fork(outcome: Outcome) -> NoReturn:
 
 
 def _disregard_signals() -> None:
-    """Those that ask to stop; not by ignoring them, which processes that handlers start would do
-    too."""
+    """Signals that ask to stop have an empty handler. `SIG_IGN` would be inherited by the processes
+    that handlers start."""
 
     def heed_not(*_: object) -> None: ...
 

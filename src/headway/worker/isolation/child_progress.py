@@ -1,4 +1,4 @@
-"""How far isolated handlers say they are, handed to the worker now and then."""
+"""Progress of isolated handlers, sent to the worker several times a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.worker.attempt import Attempt
 from headway.worker.isolation.messages import Message, Told, encodable
 
 EVERY = 0.3
-"""Seconds between looks: however often a handler speaks, this is how often it is heard."""
+"""Seconds between two messages, however often a handler reports progress."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class ChildAttempt:
 
 
 class ProgressSender:
-    """In the child: a thread that sends what has changed while a handler runs."""
+    """In the child: a thread that sends progress while a handler runs."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
@@ -36,7 +36,7 @@ class ProgressSender:
         self._thread: threading.Thread | None = None
 
     def watch(self, attempt: ChildAttempt | None) -> None:
-        """Look at this one from now on; None: at none."""
+        """Send the progress of this attempt from now on; None: of none."""
         self._attempt = attempt
         if attempt is not None and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="headway-progress", daemon=True)
@@ -57,6 +57,6 @@ class ProgressSender:
 
 
 def hear_progress(told: Told, attempt: Attempt) -> None:
-    """In the worker. What was said of an earlier job comes too late."""
+    """In the worker. Progress of an earlier job comes too late."""
     if told.job_id == attempt.claimed.id:
         attempt.progress = told.progress

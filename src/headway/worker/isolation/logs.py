@@ -1,4 +1,4 @@
-"""What isolated handlers log is handed to the worker, which logs it as it logs everything else."""
+"""Log records of isolated handlers, which the child sends and the worker logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LogForwarder(logging.Handler):
         self._send = send
 
     def install(self, level: int) -> None:
-        """Begin, or go on, with what the worker wants to hear now."""
+        """Send records of at least this level."""
         root = logging.getLogger()
         if not root.handlers:
             root.addHandler(self)
@@ -37,7 +37,7 @@ class LogForwarder(logging.Handler):
 
 
 def _packed(record: logging.LogRecord) -> Logged:
-    """With plain values only; what is none is described by a text."""
+    """With plain values only; other values become text."""
     fields = {**record.__dict__, "msg": record.getMessage(), "args": None, "exc_info": None}
     if record.exc_info and not record.exc_text:
         fields["exc_text"] = logging.Formatter().formatException(record.exc_info)

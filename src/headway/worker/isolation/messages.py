@@ -1,6 +1,6 @@
-"""What a worker and its child processes say to one another: msgpack, each message after its length.
+"""Messages between a worker and its child processes: msgpack, each message after its length.
 
-What has no form in msgpack is made into something that has, before it is sent.
+Values that msgpack cannot hold are converted before they are sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headway.domain.schedule import After, At
 from headway.errors import Failure
 
 length = struct.Struct("!I")
-"""What goes before each message."""
+"""The length before each message."""
 
 
 class Order(msgspec.Struct, frozen=True):

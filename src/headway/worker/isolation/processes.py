@@ -50,7 +50,7 @@ from headway.worker.tracebacks import HandlerFailed
 
 
 class EncodedOutput:
-    """What an isolated handler returned, as it will be stored."""
+    """The output of an isolated handler, encoded."""
 
     __slots__ = ("text",)
 
@@ -85,10 +85,10 @@ class Isolation:
         try:
             outcome = await child.perform(order, attempt)
         except (EOFError, OSError) as error:
-            await self._bury(child)
+            await self._end(child)
             raise HandlerFailed(_death(child.exit_code)) from error
         except BaseException:
-            await self._bury(child)
+            await self._end(child)
             raise
         self._idle.append(child)
         match outcome:
@@ -103,7 +103,7 @@ class Isolation:
 
     async def close(self) -> None:
         for child in [*self._idle, *self._children]:
-            await self._bury(child)
+            await self._end(child)
         self._idle.clear()
         if self._guard is not None:
             self._guard.close()
@@ -121,15 +121,15 @@ class Isolation:
         self._children.add(child)
         return child
 
-    async def _bury(self, child: _Child) -> None:
-        """Nothing is left of it, even if this is cancelled while it waits for the end."""
+    async def _end(self, child: _Child) -> None:
+        """Kill a child and wait for its end; it is killed even if this is cancelled."""
         child.kill()
         child.disconnect()
         await asyncio.shield(child.gone)
 
 
 class _Guard:
-    """The process that kills children when this one can no longer do it."""
+    """The process that kills the children when this one has died."""
 
     def __init__(self) -> None:
         # A session of its own: Ctrl-C in a terminal is not for it.
@@ -236,8 +236,8 @@ class _Child:
                 return message
 
     def _notice(self) -> None:
-        """It has ended: let go of it, and of what it has started. Its number is not free for
-        another process before it is waited for."""
+        """It has ended: kill the processes that it has started, and release it. Its process id is
+        not reused before it is waited for."""
         self._loop.remove_reader(self._end)
         self.kill()
         if self._guard is not None:
@@ -254,8 +254,8 @@ class _Child:
 
 
 def _end_of(process: BaseProcess) -> int:
-    """What becomes readable when the process ends: on Linux even while processes that it has
-    started hold on to all that it had."""
+    """A descriptor that becomes readable when the process ends: on Linux even while processes that
+    it has started hold its descriptors open."""
     try:
         return os.pidfd_open(process.pid or 0)
     except (AttributeError, OSError):

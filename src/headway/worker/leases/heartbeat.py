@@ -1,11 +1,11 @@
-"""Keeps the leases of a worker alive, on a pulse of its own, which is a thread: a handler that
-blocks the event loop keeps its job, while a process that is frozen as a whole loses it.
+"""Renews the leases of a worker, in a thread of its own: a handler that blocks the event loop keeps
+its job, while a process that is frozen as a whole loses it.
 
     every third of a lease:  extend(all leases that are not fresh)  in one statement
         lost                 -> the handler is interrupted with the reason
         no answer            -> tried again; when a lease may have run out by our own clock, its
-                                handler is interrupted, for somebody else may have the job; that
-                                the store was away is noted, so that the job is not charged for it
+                                handler is interrupted, for another worker may have the job; the
+                                outage is noted, so that the job is not charged for it
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from headway.worker.report import Reporter
 FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""
 MARGIN = 0.05
-"""The part of a lease that is given up in doubt, so that a handler stops before another starts."""
+"""The part of a lease that is not used, so that a handler stops before another one starts."""
 ANSWER = 1.0
-"""Seconds that a store has to say why a lease is lost, once it is."""
+"""Seconds that the store has to say why a lease is lost."""
 PASSING = 0.2
-"""Seconds that a transaction lets a renewal go first."""
+"""Seconds that a transaction waits for a renewal that is under way."""
 
 
 class Heartbeat:
-    """`held` is the worker's set of attempts; the pulse only reads it."""
+    """`held` is the worker's set of attempts; the thread only reads it."""
 
     def __init__(
         self,
         runner: HeartbeatRunner,
+        held: set[Attempt],
+        outage: Outage,
+        reporter: Reporter,
+        describe: Callable[[], WorkerRecord],
+        *,
         store: Store,
         clock: Clock,
         observers: Observers,
-        reporter: Reporter,
-        held: set[Attempt],
-        outage: Outage,
-        describe: Callable[[], WorkerRecord],
-        *,
         lease_for: float,
         every: float,
     ) -> None:
@@ -71,8 +71,8 @@ class Heartbeat:
         self._beat_every = min(BEAT_EVERY, every)
         self._look_every = max(lease_for / 10, 0.02)
         self.doubt = self._look_every + lease_for * MARGIN
-        """With less than this left of its lease no handler runs: what ends before the next look
-        must be interrupted in this one."""
+        """With less than this left of its lease no handler runs: a lease that ends before the next
+        look counts as lost in this one."""
         self.failures = FailureStreak(describe().id, "heartbeat", observers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -90,8 +90,8 @@ class Heartbeat:
         self._look()
 
     async def stop(self, seconds: float) -> None:
-        """Returns when the pulse has ended; one that waits for a dead store for longer is left to
-        itself."""
+        """Returns when the thread has ended, or after so many seconds: it may wait for a dead store
+        for longer."""
         if self._ended is None:
             return
         if self._watch is not None:
@@ -107,13 +107,13 @@ class Heartbeat:
         self._ended = None
 
     def check_now(self) -> None:
-        """Ask the store about all leases at once: somebody says that one is lost."""
+        """Ask the store about all leases now: notifications says that one is lost."""
         self._check_all = True
         self._runner.wake()
 
     async def pass_by(self) -> None:
-        """Let a renewal that is under way end. One that begins later leaves alone what is
-        `in_transaction` by then. Not for long: it may itself wait for the caller."""
+        """Wait for a renewal that is under way. One that begins later leaves out attempts that are
+        `in_transaction` by then. Not for long: the renewal may itself wait for the caller."""
         with self._lock:
             if not self._renewing:
                 return
@@ -122,7 +122,7 @@ class Heartbeat:
         await asyncio.wait({passed}, timeout=PASSING)
 
     def _look(self) -> None:
-        """On the loop: interrupt what may have been lost because nobody renewed it in time."""
+        """On the loop: interrupt attempts whose leases were not renewed in time."""
         loop = self._loop
         if loop is None or self._stop:
             return
@@ -137,7 +137,7 @@ class Heartbeat:
         self._watch = loop.call_later(self._look_every, self._look)
 
     def _doubtful(self, now: float) -> set[Attempt]:
-        """What may have been lost, or may be before the next look."""
+        """Attempts whose leases may be lost, or may be before the next look."""
         return {
             each
             for each in self._held
@@ -148,7 +148,7 @@ class Heartbeat:
         }
 
     def _give_up(self, doubtful: set[Attempt]) -> None:
-        """Interrupt those of which the store has said nothing."""
+        """Interrupt those about which the store has not answered."""
         for attempt in doubtful & self._doubtful(self._clock.monotonic()):
             attempt.interrupt(LEASE_EXPIRED)
             self._outage.excuse(attempt)
@@ -176,7 +176,7 @@ class Heartbeat:
         return run(self._store.save_worker, self._describe(), now=self._clock.now())
 
     def _ask(self, call: Call) -> Generator[Call | float, Any, Any]:
-        """The store's answer, or its outage, is noted."""
+        """Run a store operation, and note whether the store answers."""
         self._outage.asks()
         try:
             answer = yield call

@@ -1,4 +1,4 @@
-"""What a heartbeat beats on: in production a thread, which no handler can hold up."""
+"""The thread of a heartbeat, which no handler can hold up; simulations use a task instead."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from headway.ports.store import Store
 Call = Callable[[Callable[..., Any]], Any]
 """A store operation: handed the store's `run_sync`, or its `run`, it calls that."""
 Beats = Generator[Call | float, Any, None]
-"""Yields calls, whose answers it is sent, and pauses in seconds, which `wake` cuts short."""
+"""The steps of a heartbeat. Yields calls, whose answers are sent back, and pauses in seconds, which
+`wake` cuts short."""
 
 
 class HeartbeatRunner(Protocol):
-    """Drives beats to their end. `wake` may be called from any thread."""
+    """Runs the steps of a heartbeat. `wake` may be called from any thread."""
 
     apart: bool
-    """It beats in a thread, so that the loop can be watched from outside, too."""
+    """It runs in a thread, so that a thread can watch the event loop, too."""
 
     def start(self, beats: Beats) -> None: ...
 
     def wake(self) -> None: ...
 
     def join(self) -> None:
-        """Return when it has let go of everything; called after the beats have ended."""
+        """Wait for its end; called after the last step."""
         ...
 
 
 class HeartbeatThread:
-    """A thread of its own, and the store's blocking calls."""
+    """Runs them in a thread, with the store's sync calls."""
 
     apart = True
 

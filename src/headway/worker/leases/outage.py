@@ -1,9 +1,8 @@
-"""The times at which a worker's store did not answer, and the worker's leases that ran out because
-of it.
+"""Outages of a worker's store, and the leases of the worker that ran out because of them.
 
-The heartbeat notices: it writes to the store at least every third of a lease. A lease that ran out
-meanwhile is no fault of its job. So its holder gives the job back uncharged as soon as the store
-answers again, and every reaper leaves it a moment to do so before it charges anybody a loss.
+The heartbeat notices an outage: it writes to the store at least every third of a lease. A lease
+that ran out meanwhile is no fault of its job. So its worker gives the job back uncharged as soon as
+the store answers again, and every reaper waits for that before it charges a job with a loss.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ from headway.ports.clock import Clock
 from headway.worker.attempt import Attempt
 
 SLOW = 0.25
-"""The part of a lease after which a store that has not answered is away."""
+"""The part of a lease after which a store that has not answered counts as away."""
 GRACE = 10.0
-"""Seconds after its return in which holders speak first, or a third of a lease if that is less."""
+"""Seconds after an outage in which workers give back their own jobs before reapers charge any; a
+third of a lease if that is less."""
 
 
 class Outage:
-    """Noted by the heartbeat's pulse, which asks one thing at a time; read by the worker's loop."""
+    """Written by the heartbeat's thread, which asks one thing at a time; read by the loop."""
 
     def __init__(self, clock: Clock, lease_for: float, held: set[Attempt]) -> None:
         self._clock = clock
@@ -54,25 +54,25 @@ class Outage:
 
     @property
     def recent(self) -> bool:
-        """Whether the store is away, or has only just returned: holders are to speak first."""
+        """Whether the store is away, or has just returned: workers give back their own jobs."""
         return self.lasts or self._clock.monotonic() < self._ended + self.grace
 
     def excuse(self, attempt: Attempt) -> None:
-        """A lease may have run out. If the store was away since it was last renewed, remember it
-        as one that its job is not to be charged for."""
+        """A lease may have run out. If the store was away since its last renewal, the job is not
+        charged for it."""
         if self.lasts or self._ended >= attempt.deadline - self._lease_for:
             self._excused[attempt] = None
 
     @property
     def excused(self) -> list[Attempt]:
-        """Not given back yet."""
+        """Attempts that are not charged and whose jobs are not given back yet."""
         return list(self._excused)
 
     def settled(self, attempt: Attempt) -> None:
         del self._excused[attempt]
 
     def completing(self) -> set[str]:
-        """Jobs that handlers of ours have locked: their leases are not renewed, and not lost."""
+        """Jobs that this worker's handlers have locked: their leases cannot be lost."""
         return {each.claimed.id for each in self._held if each.in_transaction}
 
     def is_over(self, attempt: Attempt) -> bool:

@@ -1,7 +1,7 @@
-"""Gives back jobs whose worker has not renewed its lease. Every worker does it, at once with the
-others: the store lets only one of them have each job.
+"""Gives back jobs whose leases have expired. Every worker has a reaper; the store lets only one of
+them settle each job.
 
-A worker's own leases that ran out while the store was away are given back first, and uncharged.
+Jobs of the worker itself whose leases ran out during an outage are given back first, uncharged.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from random import random
 
-from headway.after_commit.announcer import Announcer
+from headway.after_commit.effects import Effects, Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
 from headway.domain.failure import decode_failure
-from headway.domain.job import JobRecord
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_absence, after_expiry
 from headway.domain.settlement import Lose, Release, Settlement
@@ -31,19 +30,19 @@ MOST_AT_ONCE = 100
 class Reaper:
     def __init__(
         self,
+        publisher: Publisher,
+        outage: Outage,
+        *,
         worker: str,
         store: Store,
         clock: Clock,
         observers: Observers,
-        announcer: Announcer,
-        outage: Outage,
         every: float,
     ) -> None:
+        self._publisher = publisher
+        self._outage = outage
         self._store = store
         self._clock = clock
-        self._observers = observers
-        self._announcer = announcer
-        self._outage = outage
         self._every = every
         self._failures = FailureStreak(worker, "reaper", observers)
 
@@ -72,7 +71,7 @@ class Reaper:
         await self.give_back_own()
         now = self._clock.now()
         expired = await self._store.run(self._store.expired, MOST_AT_ONCE, now=now)
-        if not expired or self._outage.recent:  # their holders may still say that it was not they
+        if not expired or self._outage.recent:  # their workers may give them back uncharged
             return 0
         # A store that does not leave out what is locked would charge it as soon as it is let go.
         completing = self._outage.completing()
@@ -81,31 +80,40 @@ class Reaper:
             return 0
         losses = [after_expiry(job) for job in lost]
         settled = await self._store.run(self._store.settle, losses, now=now)
+        effects = Effects()
         for job, loss, verdict in zip(lost, losses, settled.verdicts, strict=True):
             if verdict is not Verdict.APPLIED:
                 continue  # another reaper was faster, or the lease was renewed after all
-            self._announcer.lost(job.id, LEASE_EXPIRED, job.worker)
+            effects.take(job, LEASE_EXPIRED)
+            facts = (job.id, job.type, job.queue, job.sequence_id)
+            effects.events.append(JobReaped(*facts, job.worker, job.lease_version, dead=loss.dead))
             if loss.dead:
-                self._announcer.ended(job.sequence_id)
+                effects.end(job)
+                effects.events.append(JobDeadLettered(*facts, decode_failure(loss.error)))
+                effects.events.append(
+                    SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None)
+                )
             else:
-                self._announcer.scheduled(job.queue, job.type, job.created_at)
-            self._tell(job, loss)
-        self._announcer.send()
+                effects.schedule(job.queue, job.type, job.created_at)
+        self._publisher.publish_soon(effects)
         return len(expired)
 
     async def give_back_own(self) -> None:
-        """Those that ran out because the store was away; their jobs are not charged for it."""
+        """Leases of this worker that ran out because the store was away; their jobs are not charged
+        for it."""
         still_valid: list[Attempt] = []
-        excused = self._outage.excused
-        for attempt, verdict in await self._settle_own(excused, _lose):
+        effects = Effects()
+        for attempt, verdict in await self._settle_own(self._outage.excused, _lose):
             if verdict is not Verdict.HELD:
-                self._given_back(attempt, verdict, attempt.claimed.created_at)
+                self._given_back(attempt, verdict, attempt.claimed.created_at, effects)
             elif self._outage.is_over(attempt):  # else its handler still has to end
                 still_valid.append(attempt)
+        self._publisher.publish_soon(effects)
+        effects = Effects()
         for attempt, verdict in await self._settle_own(still_valid, _release):
             if verdict is not Verdict.EXPIRED:
-                self._given_back(attempt, verdict, attempt.claimed.run_at)
-        self._announcer.send()
+                self._given_back(attempt, verdict, attempt.claimed.run_at, effects)
+        self._publisher.publish_soon(effects)
 
     async def _settle_own(
         self, attempts: Sequence[Attempt], how: Callable[[Attempt], Settlement]
@@ -116,22 +124,16 @@ class Reaper:
         settled = await self._store.run(self._store.settle, settlements, now=self._clock.now())
         return list(zip(attempts, settled.verdicts, strict=True))
 
-    def _given_back(self, attempt: Attempt, verdict: Verdict, run_at: datetime) -> None:
+    def _given_back(
+        self, attempt: Attempt, verdict: Verdict, run_at: datetime, effects: Effects
+    ) -> None:
         self._outage.settled(attempt)
         if verdict is not Verdict.APPLIED:  # another worker has it, or it has ended
             return
         job = attempt.claimed
-        self._announcer.scheduled(job.queue, job.type, run_at)
+        effects.schedule(job.queue, job.type, run_at)
         facts = (job.id, job.type, job.queue, job.sequence_id, attempt.worker, job.lease.version)
-        self._observers.observe(JobReaped(*facts, dead=False, charged=False))
-
-    def _tell(self, job: JobRecord, loss: Lose) -> None:
-        facts = (job.id, job.type, job.queue, job.sequence_id)
-        observe = self._observers.observe
-        observe(JobReaped(*facts, job.worker, job.lease_version, dead=loss.dead))
-        if loss.dead:
-            observe(JobDeadLettered(*facts, decode_failure(loss.error)))
-            observe(SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None))
+        effects.events.append(JobReaped(*facts, dead=False, charged=False))
 
 
 def _lose(attempt: Attempt) -> Lose:

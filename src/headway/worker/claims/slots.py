@@ -1,4 +1,4 @@
-"""The worker's side of its queues: what runs, what was claimed ahead, what may be claimed next."""
+"""Slots of a worker and of each of its queues: running jobs, jobs claimed ahead, room for more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_AHEAD = 2_000
 
 
 class QueueSlots:
-    """One queue as this worker sees it."""
+    """The slots of one queue."""
 
     __slots__ = ("ahead", "limit", "name", "rate", "running", "started", "waiting", "weight")
 
@@ -54,11 +54,11 @@ class Slots:
         self.running = 0
         self.waiting = 0
         self.suspects: list[Attempt] = []
-        """Claimed, and not started yet; they wait beside the slots."""
+        """Claimed, and not started yet; they are not in the `waiting` of their queues."""
         self.suspected: Attempt | None = None
         """The suspect that runs; there is no second one."""
         self.reserved = False
-        """A suspect has the worker for itself: nothing else is started or claimed."""
+        """A suspect has the worker for itself: no other job is started or claimed."""
         self.only_healthy = False
         """No suspect is claimed: one runs, or healthy jobs have their turn."""
         self.probing = False
@@ -88,7 +88,7 @@ class Slots:
         return self.running < self.concurrency and queue.running < queue.limit
 
     def take_alone(self, suspect: Attempt) -> None:
-        """It counts as running from now on."""
+        """The suspect counts as running from now on."""
         suspect.queue_slots.running += 1
         suspect.queue_slots.started += 1
         self.running += 1
@@ -99,7 +99,7 @@ class Slots:
         self.probing = True
 
     def take(self) -> Attempt | None:
-        """The next to start, if a slot is free for it; it counts as running from now on."""
+        """The next job to start, if a slot is free for it; it counts as running from now on."""
         if not self.waiting or self.running >= self.concurrency:
             return None
         for queue in self._oldest_first() if self._weighted else self.queues:
@@ -116,12 +116,12 @@ class Slots:
         self.running -= 1
 
     def oldest(self) -> float | None:
-        """When that was claimed which has been waiting longest."""
+        """Claim time of the oldest waiting job."""
         claimed = [queue.waiting[0].claimed_at for queue in self.queues if queue.waiting]
         return min(claimed) if claimed else None
 
     def remove(self, which: Callable[[Attempt], bool]) -> list[Attempt]:
-        """Take out those of the waiting that `which` picks."""
+        """Take out the waiting jobs that `which` picks."""
         removed: list[Attempt] = []
         for queue in self.queues:
             kept: deque[Attempt] = deque()
@@ -132,9 +132,9 @@ class Slots:
         return removed
 
     def measure(self, now: float) -> None:
-        """Look how fast jobs were started since the last time, and allow for stocks accordingly:
-        as many as start within the horizon, so that short jobs never wait for a claim and long
-        ones are left to whoever has a slot for them."""
+        """Measure how fast jobs were started since the last call, and set how many may be claimed
+        ahead: as many as start within the horizon. So short jobs never wait for a claim, and long
+        ones are left to workers that have a slot for them."""
         if self._horizon <= 0:
             return
         if self._measured is None:
@@ -151,9 +151,9 @@ class Slots:
             queue.ahead = min(int(queue.rate * self._horizon), MOST_AHEAD)
 
     def shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
-        """What to ask the store for: free slots and stocks, at most `most` in all, and no queue
-        for more than its own limit has room for. None of a queue whose stock is half full, and
-        nothing at all while a suspect has the worker for itself."""
+        """How many jobs of which queues to claim: for free slots and ahead of them, at most `most`
+        in all, and of no queue more than its limit has room for. None of a queue whose stock is
+        half full, and none at all while a suspect has the worker for itself."""
         if self.suspects or self.reserved:
             return (), 0
         if self.probing:
@@ -176,14 +176,14 @@ class Slots:
         return tuple(shares), min(wanted, room)
 
     def _oldest_first(self) -> Iterable[QueueSlots]:
-        """The slots that have stock, the longest claimed first: so weights count for what is
-        started as they did for what was claimed."""
+        """The queues with waiting jobs, the oldest claim first: so weights count for starts as they
+        did for claims."""
         stocked = [queue for queue in self.queues if queue.waiting]
         stocked.sort(key=lambda queue: queue.waiting[0].claimed_at)
         return stocked
 
     def _in_order(self) -> Iterable[QueueSlots]:
-        """The slots in the order to ask them: as given, or shuffled by weight."""
+        """The queues in the order to ask them: as given, or shuffled by weight."""
         if not self._weighted:
             return self.queues
         # Efraimidis and Spirakis: the highest of random ** (1 / weight) comes first.
