@@ -30,7 +30,7 @@ class NewsServer:
 
     def __init__(self) -> None:
         self.port = free_port()
-        self.directory = Path(tempfile.mkdtemp(prefix="headway-news-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="headway-broker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 

@@ -31,7 +31,7 @@ def reaching(least: Reach, *, counting: bool | None = None) -> Callable[[Reach, 
 
 
 class RecordingListener:
-    """Records its news, and can be waited for."""
+    """Records its notifications, and can be waited for."""
 
     def __init__(self) -> None:
         self.notifications: list[Notification] = []
@@ -82,7 +82,7 @@ async def opened(make: Make, count: int = 2) -> AsyncGenerator[list[Notifier]]:
 
 
 async def silence() -> None:
-    """Wait for news that must not come."""
+    """Wait for a notification that must not come."""
     await asyncio.sleep(SILENCE)
 
 

@@ -1,4 +1,4 @@
-"""Interest: a listener gets only the news that it asked for."""
+"""Interest: a listener gets only the notifications that it asked for."""
 
 from __future__ import annotations
 

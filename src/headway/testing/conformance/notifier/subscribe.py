@@ -1,4 +1,4 @@
-"""subscribe and publish: the news that reaches each listener, in this and in other processes."""
+"""subscribe and publish: which notifications reach each listener, here and in other processes."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Subject:
 
 
 class IdleWorker:
-    """Stands for an idle worker in another process; records its news."""
+    """Stands for an idle worker in another process; records its notifications."""
 
     def __init__(self, silence: float) -> None:
         self.notifications: list[JobsScheduled] = []
@@ -77,7 +77,7 @@ class IdleWorker:
         self._told.set()
 
     def forget(self) -> None:
-        """Forget that it was woken; the recorded news stays."""
+        """Forget that it was woken; the recorded notifications stay."""
         self._told.clear()
 
     def hears_a_marker(self) -> bool:
