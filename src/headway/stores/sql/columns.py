@@ -21,8 +21,8 @@ from msgspec import Struct, structs
 
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Lease
-from headway.domain.transfer import MovedJob
 from headway.ports.statement import Row
+from headway.ports.transfer import MovedJob
 
 JOB_COLUMNS = {
     "id": "uuid",
