@@ -3,14 +3,10 @@ leader comes back as the new one's standby, and is the next to lead."""
 
 from __future__ import annotations
 
-import time
-
-from headway import Request
 from proof.tools.cluster import TTL, Cluster, Unavailable
 from proof.tools.databases import PostgresDatabase
 from proof.tools.part_run import PartRun
-from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
+from proof.tools.worker_group import WorkerGroup, chains, worker_group
 
 WORKERS = 3
 LOAD = 3.0
@@ -32,7 +28,7 @@ def prove(run: PartRun) -> None:
         ) as workers:
             for _ in range(WORKERS):
                 workers.spawn()
-            workers.produce(_chains, backlog=2_000)
+            workers.produce(chains(4), backlog=2_000)
             run.check(workers.wait_for_progress(20) is not None, "nothing was done to begin with")
             resumed = [
                 seconds
@@ -53,7 +49,7 @@ def prove(run: PartRun) -> None:
 
 
 def _fail_over(run: PartRun, cluster: Cluster, workers: WorkerGroup) -> float | None:
-    _work(workers)
+    workers.look_for(LOAD)
     cluster.wait(lambda: workers.look() >= 0 and cluster.synchronous, "synchronous standby")
     leader = cluster.leader
     acknowledged = len(workers.start_log.ids)
@@ -63,17 +59,6 @@ def _fail_over(run: PartRun, cluster: Cluster, workers: WorkerGroup) -> float | 
         return None
     run.say(f"{leader.name} killed after {acknowledged} starts: resumed after {seconds:.1f} s")
     run.check(cluster.leader is not leader, "the killed node still leads")
-    _work(workers)
+    workers.look_for(LOAD)
     cluster.start(leader)
     return round(seconds or 0.0, 1)
-
-
-def _chains(work: Work) -> list[Request[int]]:
-    return [work.chain.request(LENGTH - 1, 0.02) for _ in range(4)]
-
-
-def _work(workers: WorkerGroup) -> None:
-    until = time.monotonic() + LOAD
-    while time.monotonic() < until:
-        workers.look()
-        time.sleep(0.1)

@@ -13,12 +13,10 @@ import pymongo
 from pymongo.errors import PyMongoError
 from pymongo.synchronous.change_stream import CollectionChangeStream
 
-from headway import Request
 from headway.stores.mongodb import MongoStore
 from proof.tools.databases import LEFT
 from proof.tools.part_run import PartRun
-from proof.tools.work import Work
-from proof.tools.worker_group import LENGTH, WorkerGroup, worker_group
+from proof.tools.worker_group import chains, worker_group
 from tests.support.servers.mongodb import MongoReplicaSet
 
 NODES = 3
@@ -151,11 +149,11 @@ def _kill_primaries(
     with worker_group(run, database, lease_for=5.0, concurrency=10) as workers:
         for _ in range(WORKERS):
             workers.spawn()
-        workers.produce(_chains, backlog=300)
+        workers.produce(chains(4), backlog=300)
         run.check(workers.wait_for_progress(30) is not None, "nothing was done to begin with")
         resumed: list[float] = []
         for _ in range(kills):
-            _work(workers)
+            workers.look_for(LOAD)
             primary = replica_set.primary()
             primary.kill()
             seconds = workers.wait_for_progress(RESUMED)
@@ -173,14 +171,3 @@ def _kill_primaries(
     run.figure("workers that lived through it", alive)
     run.figure("sequences acknowledged", len(workers.start_log.ids))
     run.figure("starts not answered", workers.start_log.refused)
-
-
-def _chains(work: Work) -> list[Request[int]]:
-    return [work.chain.request(LENGTH - 1, 0.02) for _ in range(4)]
-
-
-def _work(workers: WorkerGroup) -> None:
-    until = time.monotonic() + LOAD
-    while time.monotonic() < until:
-        workers.look()
-        time.sleep(0.1)

@@ -55,7 +55,7 @@ class WorkerGroup:
     ) -> None:
         """Keep about this many jobs waiting."""
         self.producer = Producer(
-            self.database.dsn, self.start_log, batch or _chains, lambda: self._backlog < backlog
+            self.database.dsn, self.start_log, batch or chains(), lambda: self._backlog < backlog
         )
 
     def look(self) -> int:
@@ -81,6 +81,13 @@ class WorkerGroup:
             time.sleep(0.02)
             self.look()
         return None
+
+    def look_for(self, seconds: float) -> None:
+        """Let the workers work, and the producer know how many jobs are left."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.look()
+            time.sleep(0.1)
 
     def keep_up(self, count: int) -> None:
         """Replace workers that have died."""
@@ -131,5 +138,6 @@ def worker_group(run: PartRun, database: Database, **settings: Any) -> Iterator[
             found.start_log.close()
 
 
-def _chains(work: Work) -> list[Request[int]]:
-    return [work.chain.request(LENGTH - 1, 0.02) for _ in range(40)]
+def chains(count: int = 40) -> Callable[[Work], list[Request[int]]]:
+    """Batches of so many sequences, for a producer."""
+    return lambda work: [work.chain.request(LENGTH - 1, 0.02) for _ in range(count)]

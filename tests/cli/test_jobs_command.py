@@ -11,7 +11,7 @@ import pytest
 
 from headway import JobState
 from tests.cli.command import command, printed
-from tests.cli.populated import Populated, make_app, populate
+from tests.cli.populated_store import Populated, make_app, populate
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.command import command, printed
-from tests.cli.populated import Populated, populate
+from tests.cli.populated_store import Populated, populate
 
 TOKEN = "a-token-that-is-long-enough"
 APP = """

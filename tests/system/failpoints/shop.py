@@ -12,7 +12,7 @@ import psycopg
 from headway import Continuation, Fixed, Headway, Job
 from headway.jobs.job_type import TypeOptions
 from headway.ports.store import Store
-from tests.system.failpoints.failing import FailingPostgres, FailingSqlite
+from tests.system.failpoints.failing_stores import FailingPostgres, FailingSqlite
 
 SCENARIOS = ("plain", "staged", "atomic", "gathering")
 LEASE = 1.0

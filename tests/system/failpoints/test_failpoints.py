@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.failpoints.failing import FailingPostgres, FailingSqlite, How
+from tests.system.failpoints.databases import Database, PostgresDatabase, SqliteDatabase
+from tests.system.failpoints.failing_stores import FailingPostgres, FailingSqlite, How
 from tests.system.failpoints.shop import SCENARIOS, Shop, failing_store
-from tests.system.failpoints.watching import Database, PostgresDatabase, SqliteDatabase
 
 PATIENCE = 60.0
 

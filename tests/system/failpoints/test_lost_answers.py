@@ -14,8 +14,8 @@ from psycopg import AsyncTransaction
 from headway.ports.statement import Row, Statement
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.connections import AsyncRunner
+from tests.system.failpoints.databases import PostgresDatabase
 from tests.system.failpoints.shop import SCENARIOS, Shop
-from tests.system.failpoints.watching import PostgresDatabase
 
 IN_TRANSACTIONS = ("staged", "atomic")
 """Scenarios whose jobs are completed in transactions that handlers write in."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 
-from tests.system.failpoints.failing import How
+from tests.system.failpoints.failing_stores import How
 from tests.system.failpoints.shop import Shop, failing_store
 
 
