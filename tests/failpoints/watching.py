@@ -15,7 +15,7 @@ import psycopg
 from tests.failpoints.shop import Shop
 
 _QUESTIONS = (
-    "select id, type, queue, state, sequence_id, step from {job}",
+    "select id, type, queue, state, sequence_id, position from {job}",
     "select job_id from effect",
     "select id from seen",
 )
