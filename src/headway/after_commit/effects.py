@@ -96,10 +96,13 @@ class Effects:
 
     def free(self, freed: Iterable[Freed], *, watched: bool = True) -> None:
         """Jobs became pending because their last blocker completed."""
+        alike: dict[tuple[str, str], list[datetime]] = {}
         for job in freed:
-            self.schedule(job.queue, job.type, job.run_at)
+            alike.setdefault((job.queue, job.type), []).append(job.run_at)
             if watched:
                 self.events.append(JobUnblocked(job.job_id, job.type, job.queue))
+        for (queue, type), moments in alike.items():
+            self.schedule(queue, type, min(moments), count=len(moments))
 
     def end(self, job: JobRecord) -> None:
         """The job's sequence has ended."""

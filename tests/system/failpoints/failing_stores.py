@@ -30,7 +30,7 @@ from headway.stores.sqlite import SqliteStore
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WATCHED = ("claim", "blocker_outputs", "insert", "extend", "settle")
+WATCHED = ("claim", "blocker_outputs", "insert", "store_blockers", "extend", "settle")
 """What a worker asks of its store from a claim to its commit. A drained worker claims as often as
 it likes, so only its first claim counts."""
 
