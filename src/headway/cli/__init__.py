@@ -1,4 +1,6 @@
-"""The `headway` command."""
+"""The `headway` command: a module for each subcommand in `commands`, shared parts beside it. No
+other package of `headway` imports it.
+"""
 
 from __future__ import annotations
 

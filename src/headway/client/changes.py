@@ -156,7 +156,7 @@ def delete_sequences(
             family += yield from _locked_family(store, root)
         doomed += family
         sequences = list(dict.fromkeys(job.sequence_id for job in family))
-        # Whoever comes to wait for a sequence locks its last job: nobody new can appear now.
+        # New dependents of a sequence must lock its last job, so none can appear now.
         dependents = yield from store.dependents(sequences)
         fresh = sorted({job.root_id for job in dependents if job.root_id not in roots})
         roots |= dict.fromkeys(fresh)

@@ -10,7 +10,7 @@
     id:0198f2…             sequence:0198f2…   root:0198f2…
     args.order_id:7        a value in the input; args.address.city:"New York", args.items.0:x
     error:timeout          a part of the last error's type or message, upper or lower case
-    fingerprint:ab12       of a dead letter, or how that begins
+    fingerprint:ab12       of a failed job, or its beginning
     created:<1h            less than an hour ago; finished:>2d longer ago than two days
                            (s, m, h, d, w, and together: 1h30m)
 

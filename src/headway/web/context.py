@@ -56,7 +56,7 @@ class Context:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do `Actions.act` or another action in the name of whoever sent the request."""
+        """Do `Actions.act` or another action in the name of the user who sent the request."""
         self._check(*args, *kwargs.values())
         actions = self.app.actions(cast("str", request.scope["headway.actor"]))
         return cast("T", await getattr(actions, action.__name__)(*args, **kwargs))

@@ -45,7 +45,7 @@ class Search:
         return which == _in_state(which, state)
 
     def narrowed(self, fingerprint: str) -> str:
-        """The same filter for the dead letters of one kind."""
+        """The same filter, for failed jobs with this fingerprint."""
         which = _in_state(self.which or JobFilter(), ShownState.FAILED)
         return render_filter(msgspec.structs.replace(which, fingerprints=(fingerprint,)))
 

@@ -177,4 +177,4 @@ class MemoryBench:
     def clear(self) -> None: ...
 
     def drained(self) -> tuple[int, float]:
-        raise NotImplementedError("whoever runs the worker has the time")
+        raise NotImplementedError("the process that runs the worker measures the time")

@@ -1,1 +1,1 @@
-"""The pages, one module for each place in the navigation."""
+"""The pages of the dashboard, one module each; `dashboard.py` collects their routes."""
