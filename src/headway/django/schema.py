@@ -10,7 +10,7 @@ from typing import Any
 from django.db.migrations.operations.base import Operation
 
 from headway.django import app
-from headway.stores.sql.files import Migration, load_migrations
+from headway.stores.sql.files import SqlMigration, load_migrations
 
 
 class ApplyStep(Operation):
@@ -55,7 +55,7 @@ class _Postgres:
         return f'"{self.schema}".migration'
 
     @property
-    def steps(self) -> list[Migration]:
+    def steps(self) -> list[SqlMigration]:
         return load_migrations("headway.stores.postgres", f'"{self.schema}".')
 
     @property
@@ -67,7 +67,7 @@ class _Postgres:
     def split(self, script: str) -> list[str]:
         return [script]
 
-    def note(self, step: Migration) -> str:
+    def note(self, step: SqlMigration) -> str:
         return (
             f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
         )
@@ -90,7 +90,7 @@ class _Sqlite:
         return f"{self.prefix}migration"
 
     @property
-    def steps(self) -> list[Migration]:
+    def steps(self) -> list[SqlMigration]:
         return load_migrations("headway.stores.sqlite", self.prefix)
 
     @property
@@ -104,7 +104,7 @@ class _Sqlite:
 
         return split(script)
 
-    def note(self, step: Migration) -> str:
+    def note(self, step: SqlMigration) -> str:
         return (
             f"insert into {self.migration} (version, name, applied_at) "
             f"values ({step.version}, '{step.name}', strftime('%s', 'now') * 1000000)"
@@ -126,7 +126,7 @@ def emptying(connection: Any) -> list[str]:
     return [f"delete from {name}" for name in tables.existing(connection) if name in ours]
 
 
-def _created(steps: Sequence[Migration]) -> set[str]:
+def _created(steps: Sequence[SqlMigration]) -> set[str]:
     return {name for step in steps for name in re.findall(r"create table (\S+) \(", step.sql)}
 
 
@@ -134,7 +134,7 @@ def _tables(vendor: str) -> _Postgres | _Sqlite:
     return _Postgres(app.schema) if vendor == "postgresql" else _Sqlite(app.prefix)
 
 
-def _is_applied(connection: Any, tables: _Postgres | _Sqlite, step: Migration) -> bool:
+def _is_applied(connection: Any, tables: _Postgres | _Sqlite, step: SqlMigration) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"select 1 from {tables.migration} where version = {step.version}")
         return cursor.fetchone() is not None
