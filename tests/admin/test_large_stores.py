@@ -20,7 +20,7 @@ from headway.domain.views import Count, JobAction, ShownState
 from headway.drivers.postgres_parameters import text_parameters
 from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
-from headway.stores.postgres.connections import SETTINGS, AsyncRunner
+from headway.stores.postgres.connections import SETTINGS, PostgresRunner
 from headway.stores.sqlite import threads
 from tests.admin.large_stores import fill_postgres, fill_sqlite
 
@@ -155,13 +155,13 @@ async def test_a_million_on_postgres(
     million: Headway, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Statement] = []
-    run = AsyncRunner.execute
+    run = PostgresRunner.execute
 
-    async def recorded(self: AsyncRunner, statement: Statement) -> Sequence[Row]:
+    async def recorded(self: PostgresRunner, statement: Statement) -> Sequence[Row]:
         asked.append(statement)
         return await run(self, statement)
 
-    monkeypatch.setattr(AsyncRunner, "execute", recorded)
+    monkeypatch.setattr(PostgresRunner, "execute", recorded)
     failed, blocked = await samples(million)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.prepare_threshold = None

@@ -23,7 +23,7 @@ from headway.errors import (
 from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
-from headway.stores.sql.files import Migration
+from headway.stores.sql.files import SqlMigration
 from headway.stores.sqlite import SqliteStore
 
 
@@ -109,7 +109,7 @@ async def test_an_older_schema_names_the_command(postgres_url: str, sqlite_path:
     for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
         await store.migrate()
         newest = (await store.migration_status())[-1].version
-        store._migrations.append(Migration(newest + 1, "later", "select 1"))  # a later release
+        store._migrations.append(SqlMigration(newest + 1, "later", "select 1"))  # a later release
         with pytest.raises(SchemaOutdated, match=r"needs .*headway migrate up"):
             await store.open()
 

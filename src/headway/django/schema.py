@@ -10,7 +10,7 @@ from typing import Any
 from django.db.migrations.operations.base import Operation
 
 from headway.django import app
-from headway.stores.sql.files import Migration, load_migrations
+from headway.stores.sql.files import SqlMigration, load_migrations
 
 
 class ApplyStep(Operation):
@@ -55,7 +55,7 @@ class _PostgresTables:
         return f'"{self.schema}".migration'
 
     @property
-    def steps(self) -> list[Migration]:
+    def steps(self) -> list[SqlMigration]:
         return load_migrations("headway.stores.postgres", f'"{self.schema}".')
 
     @property
@@ -67,7 +67,7 @@ class _PostgresTables:
     def split(self, script: str) -> list[str]:
         return [script]
 
-    def record(self, step: Migration) -> str:
+    def record(self, step: SqlMigration) -> str:
         return (
             f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
         )
@@ -90,7 +90,7 @@ class _SqliteTables:
         return f"{self.prefix}migration"
 
     @property
-    def steps(self) -> list[Migration]:
+    def steps(self) -> list[SqlMigration]:
         return load_migrations("headway.stores.sqlite", self.prefix)
 
     @property
@@ -104,7 +104,7 @@ class _SqliteTables:
 
         return split(script)
 
-    def record(self, step: Migration) -> str:
+    def record(self, step: SqlMigration) -> str:
         return (
             f"insert into {self.migration} (version, name, applied_at) "
             f"values ({step.version}, '{step.name}', strftime('%s', 'now') * 1000000)"
@@ -126,7 +126,7 @@ def delete_statements(connection: Any) -> list[str]:
     return [f"delete from {name}" for name in tables.existing(connection) if name in ours]
 
 
-def _created(steps: Sequence[Migration]) -> set[str]:
+def _created(steps: Sequence[SqlMigration]) -> set[str]:
     return {name for step in steps for name in re.findall(r"create table (\S+) \(", step.sql)}
 
 
@@ -134,7 +134,9 @@ def _tables(vendor: str) -> _PostgresTables | _SqliteTables:
     return _PostgresTables(app.schema) if vendor == "postgresql" else _SqliteTables(app.prefix)
 
 
-def _is_applied(connection: Any, tables: _PostgresTables | _SqliteTables, step: Migration) -> bool:
+def _is_applied(
+    connection: Any, tables: _PostgresTables | _SqliteTables, step: SqlMigration
+) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"select 1 from {tables.migration} where version = {step.version}")
         return cursor.fetchone() is not None

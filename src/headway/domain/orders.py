@@ -10,7 +10,7 @@ from headway.errors import InvalidOption
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """How far the holder of a job says that it is."""
+    """The progress that the holder of a job reports."""
 
     job_id: str
     token: str
@@ -19,33 +19,33 @@ class ProgressReport(msgspec.Struct, frozen=True):
 
 
 class QueueShare(msgspec.Struct, frozen=True):
-    """A queue that a claim may take from, and at most how many jobs."""
+    """A queue to claim from, and the most jobs to claim from it."""
 
     name: str
     limit: int
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker wants: at most `limit` jobs, from earlier queues first, of these types only."""
+    """A claim: at most `limit` jobs, from earlier queues first, of these types only."""
 
     worker: str
     token: str
-    """Fresh for every claim; all jobs handed out by it carry this token."""
+    """New for every claim; all jobs of the claim get it."""
     lease_for: float
     """Seconds."""
     queues: tuple[QueueShare, ...]
     types: tuple[str, ...]
     limit: int
     most_losses: int | None = None
-    """Jobs that were lost more often than this are left where they are; None: all are taken."""
+    """Jobs that were lost more often than this are not claimed; None: all are."""
     again: bool = False
     """A claim with this token was sent before, and its answer may have been lost."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which finished sequences may go: those whose last job ended in `state` longer ago than
-    `older_than` seconds. `types` are those that sequences began with, `queues` those that they
-    ended in; both restrict (None: any), and the `except_` ones spare."""
+    """Finished sequences to delete: those whose last job ended in `state` longer than `older_than`
+    seconds ago. `types` are the types of their first jobs, `queues` the queues of their last jobs
+    (None: any); the `except_` ones are kept."""
 
     state: JobState
     older_than: float

@@ -1,4 +1,4 @@
-"""Questions about what is stored, and the answers: filters, pages, counts, queues, workers."""
+"""Questions of people to a store, and the answers: filters, pages, counts, queues, workers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from headway.errors import InvalidOption
 MAX_PAGE = 1_000
 """Jobs, audit records or groups on one page; and jobs that are acted on at once."""
 MAX_COUNTED = 100_000
-"""Jobs that are counted one by one."""
+"""Jobs that are counted exactly."""
 MAX_GRAPH = 5_000
-"""Jobs that one graph holds."""
+"""The most jobs in one graph."""
 MAX_MINUTES = 7 * 24 * 60
-"""How far back an overview reaches."""
+"""The longest time that an overview shows."""
 
 _PATH = re.compile(r'[^\s:"]+')
 
@@ -38,8 +38,8 @@ ANY_AGE = Age()
 
 
 class ArgumentFilter(msgspec.Struct, frozen=True):
-    """What stands at a path in a job's input: `address.city`, `items.0`. Text is compared as it
-    is, everything else as JSON writes it."""
+    """A value at a path in a job's input: `address.city`, `items.0`. Text is compared as it is,
+    other values as JSON."""
 
     path: str
     value: str
@@ -53,41 +53,41 @@ class ArgumentFilter(msgspec.Struct, frozen=True):
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs to list; an empty tuple does not restrict. Several values of one field: any of
-    them. `headway.domain.filters` reads and writes it as people type it."""
+    """Jobs to list; an empty tuple does not restrict. Several values of one field: any of them.
+    `headway.domain.filters` reads and writes filters as people type them."""
 
     states: tuple[JobState, ...] = ()
     due: bool | None = None
     """Of pending jobs only those that are due (True), or only the scheduled ones (False)."""
     types: tuple[str, ...] = ()
-    """One that ends with `*` stands for all that begin so."""
+    """A name that ends with `*` stands for all names that begin with it."""
     queues: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     sequence_id: str | None = None
     root_id: str | None = None
     workers: tuple[str, ...] = ()
-    """Who holds them, or held them last."""
+    """The workers that run them or ran them last."""
     keys: tuple[str, ...] = ()
-    """Under which they were deduplicated."""
+    """Their deduplication keys."""
     fingerprints: tuple[str, ...] = ()
-    """Of dead letters, or how these begin."""
+    """Fingerprints of failed jobs, or beginnings of fingerprints."""
     arguments: tuple[ArgumentFilter, ...] = ()
     """Several values at one path: any of them; several paths: all of them."""
     errors: tuple[str, ...] = ()
-    """Parts of the last error's type or message, upper or lower case."""
+    """Parts of the last error's type or message, in any case."""
     created: Age = ANY_AGE
     finished: Age = ANY_AGE
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some jobs, newest id first, and the cursor that gives the next ones (None: that was all)."""
+    """Some jobs, newest id first, and the cursor of the next page (None: there is none)."""
 
     jobs: list[JobRecord]
     cursor: str | None
 
 
 class JobCount(msgspec.Struct, frozen=True):
-    """How many jobs of one queue, type and state there are."""
+    """The number of jobs of one queue, type and state."""
 
     queue: str
     type: str
@@ -97,8 +97,8 @@ class JobCount(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs of one queue, type and state there are, as far as that can be told without
-    reading them all. Pending ones are told apart by whether they are due."""
+    """The number of jobs of one queue, type and state, as far as it is known without reading them
+    all. Pending jobs that are due and that are not are counted apart."""
 
     queue: str
     type: str
@@ -113,7 +113,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that has ended, as far as times are concerned."""
+    """The times of a job that has ended."""
 
     queue: str
     type: str
@@ -124,8 +124,8 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs of one queue ended in one slice of time, in one state, within `covered` seconds
-    from its start: all of the slice, or its beginning if it has very many."""
+    """The number of jobs of one queue that ended in one slice of time, in one state, within the
+    first `covered` seconds: the whole slice, or its beginning if very many ended in it."""
 
     slice: int
     """0 is the oldest."""
@@ -136,7 +136,7 @@ class EndedCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead letters of one fingerprint."""
+    """Failed jobs with one fingerprint."""
 
     fingerprint: str
     count: int
@@ -148,7 +148,7 @@ class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_failures(jobs: Iterable[JobRecord], limit: int, *, exact: bool) -> list[FailureCount]:
-    """Dead letters by fingerprint, the largest group first, then the one that failed last."""
+    """Failed jobs by fingerprint, the largest group first, then the one that failed last."""
     groups: dict[str, list[JobRecord]] = {}
     for job in jobs:
         groups.setdefault(job.fingerprint or "", []).append(job)
@@ -175,7 +175,7 @@ class QueueRecord(msgspec.Struct, frozen=True):
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it described itself when it was last heard of."""
+    """A worker, as it last described itself."""
 
     id: str
     host: str

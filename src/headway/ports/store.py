@@ -1,4 +1,4 @@
-"""What a store promises. It keeps jobs and performs primitive changes; it holds no policy.
+"""The promises of a store. It keeps jobs and performs primitive changes; it decides nothing.
 
 Verbs are *operations*: calling one does nothing, running it does. `run(store.claim, order)` runs
 it on a connection of the store's own, `run_in(tx, store.insert, jobs)` inside the caller's
@@ -9,9 +9,10 @@ Promises that every store keeps, and `headway.testing.conformance.store` checks:
 - An operation is atomic: all of it happened when the call returns, or nothing.
 - **Claim.** A running job whose lease is valid is never handed out again, whatever runs at once.
   Each job is handed to at most one of any number of concurrent claimers.
-- **Fence.** Whatever changes a running job on behalf of its holder compares the token and the
-  expiry in the very statement that changes the row. A refused change changes nothing at all.
-- **Batches.** Verbs that take many items answer for each, in order; a refused one harms no other.
+- **Fence.** A change of a running job on behalf of its holder compares the token and the expiry in
+  the statement that changes the row. A refused change changes nothing at all.
+- **Batches.** Verbs that take many items answer for each, in order; a refused item does not affect
+  the others.
 - **Time.** `now=None` is the store's own clock. Times are kept to the microsecond, in UTC. A job is
   due when `run_at <= now`; a lease has expired when `until <= now`.
 - **Durability.** When `run` returns, the change survives the death of this process (memory store
@@ -55,7 +56,7 @@ T = TypeVar("T")
 
 
 class Inserted(msgspec.Struct, frozen=True, gc=False):
-    """What became of a new job. When `deduplicated`, `id` is the existing sequence's."""
+    """The answer for a new job. When `deduplicated`, `id` is the existing sequence's."""
 
     id: str
     run_at: datetime
@@ -72,7 +73,7 @@ class MigrationStatus(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store can and cannot do; conformance cases are left out only by these."""
+    """Abilities of a store; conformance cases are left out only by these."""
 
     durable: bool
     """Jobs survive the process."""
@@ -81,19 +82,19 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     transactions: bool
     """`begin` hands out a transaction whose changes can be rolled back."""
     one_writer: bool = False
-    """A transaction that writes keeps every other one waiting, whatever it writes."""
+    """A transaction that writes makes every other writer wait."""
 
 
 class Operations(Protocol):
-    """The verbs. Nothing happens until a runner drives what they return."""
+    """The verbs. Nothing happens until a store runs the operation that a verb returns."""
 
     def insert(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
         """Store new jobs, blocked if a blocker is not complete, pending otherwise; all or none.
 
-        Raises DuplicateJob for a given id that is taken (a generated one is taken only by our own
-        earlier try, which then counts), JobNotFound for a blocker that does not exist.
+        Raises DuplicateJob for a given id that is taken (a generated id can be taken only by an
+        earlier try of the same insert, which then counts), JobNotFound for a missing blocker.
         """
         ...
 
@@ -125,7 +126,7 @@ class Operations(Protocol):
     def settle(
         self, settlements: Sequence[Settlement], *, now: datetime | None = None
     ) -> Operation[Settled]:
-        """Apply what was decided, each guarded by its own fence.
+        """Apply settlements, each guarded by its own fence.
 
         A completion without successor completes its sequence and, in the same transaction, frees
         the jobs for which it was the last incomplete blocker: their `run_at` becomes the later of
@@ -150,32 +151,32 @@ class Operations(Protocol):
         limit: int = 50,
         now: datetime | None = None,
     ) -> Operation[Page]:
-        """Jobs by id, newest first. Raises InvalidOption for a cursor that is not one of ours.
+        """Jobs by id, newest first. Raises InvalidOption for a cursor that no page came with.
 
-        Bounded: for a filter that no index serves a store looks at so many jobs and no more, and
-        the page comes back short, even empty, with the cursor to go on from. Conditions on text
-        (`arguments`, `errors`) are `headway.domain.filters.matches_text`'s to judge.
+        Bounded: for a filter that no index serves a store reads a limited number of jobs, and the
+        page comes back short, even empty, with a cursor to go on from. Conditions on text
+        (`arguments`, `errors`) are decided by `headway.domain.filters.matches_text`.
         """
         ...
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None
     ) -> Operation[Count]:
-        """How many jobs match, up to `at_most`. Bounded as `find` is: not exact if there are more,
-        or if more would have to be looked at."""
+        """The number of jobs that match, up to `at_most`. Bounded as `find` is: not exact if more
+        match, or if more would have to be read."""
         ...
 
     def counts(self) -> Operation[list[JobCount]]:
-        """Exact, and therefore slow where there are many jobs: it reads them all."""
+        """Exact numbers of jobs; slow if there are many, because all are read."""
         ...
 
     def time(self, *, now: datetime | None = None) -> Operation[datetime]:
-        """What the store's clock says, or `now` if that is given."""
+        """The time of the store's clock, or `now` if that is given."""
         ...
 
     def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
-        """The same in bounded time: exact for states that few jobs are in, estimated for the
-        others. Groups that hold nothing are left out."""
+        """Numbers of jobs in bounded time: exact for states that few jobs are in, estimated for
+        the others. Empty groups are left out."""
         ...
 
     def ended(self, limit: int) -> Operation[list[EndedJob]]:
@@ -185,17 +186,17 @@ class Operations(Protocol):
     def throughput(
         self, slices: int, seconds: float, *, now: datetime | None = None
     ) -> Operation[list[EndedCount]]:
-        """What ended in so many slices of so many seconds each, the last of which ends now. In a
-        slice with very many, only those are counted that ended within `covered` seconds from its
-        beginning."""
+        """Numbers of jobs that ended in so many slices of so many seconds each, the last of which
+        ends now. Of very many in a slice only those are counted that ended within its first
+        `covered` seconds."""
         ...
 
     def failures(
         self, which: JobFilter, limit: int, *, now: datetime | None = None
     ) -> Operation[list[FailureCount]]:
         """Failed jobs that match, by fingerprint, the largest group first, then the one that failed
-        last. Bounded: of very many failed jobs only the newest are looked at, and the counts are
-        not exact."""
+        last. Bounded: of very many failed jobs only the newest are read, and the counts are not
+        exact."""
         ...
 
     def attempts(self, job_id: str) -> Operation[list[AttemptRecord]]:
@@ -229,7 +230,7 @@ class Operations(Protocol):
         ...
 
     def managed_queues(self) -> Operation[list[QueueRecord]]:
-        """Those that have been paused or resumed, by name; needs no look at the jobs."""
+        """Queues that have been paused or resumed, by name; reads no jobs."""
         ...
 
     def save_progress(
@@ -276,10 +277,10 @@ class Operations(Protocol):
         ...
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
-        """Delete up to `limit` sequences that the rule allows to go, with all their jobs, attempts
-        and blocker entries; the number of jobs deleted. Never touches a sequence whose last job is
-        not terminal, nor one that was given as blocker to a job which has not completed, be it in
-        a transaction that is still open: a dead letter that is retried needs its blockers."""
+        """Delete up to `limit` sequences that the rule selects, with all their jobs, attempts and
+        blocker entries; the number of jobs deleted. Never deletes a sequence whose last job has not
+        ended, nor a blocker of a job that has not completed, even one in a transaction that is
+        still open: a failed job that is retried needs its blockers."""
         ...
 
     def current(
@@ -318,23 +319,22 @@ class Operations(Protocol):
         ...
 
     def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:
-        """Delete jobs, whatever state they are in, with their attempts, blocker entries and
-        reports; the ids of those that are gone. The caller has locked the last jobs of their
-        sequences and knows who waits for them."""
+        """Delete these jobs in any state, with their attempts, blocker entries and progress
+        reports; the ids of the deleted ones. The caller has locked the last jobs of their sequences
+        and has seen which jobs wait for them."""
         ...
 
     def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
-        """Delete the sequences of these jobs that have ended and that are no blockers of a job
-        which has not completed, whole, as `prune` does; the ids of the jobs that are gone. Leaves
-        all others alone."""
+        """Delete the whole sequences of these jobs that have ended and are no blockers of a job
+        that has not completed, as `prune` does; the ids of the deleted jobs. Other jobs stay."""
         ...
 
 
 class Store(Operations, Protocol):
-    """Operations, and what runs them."""
+    """Operations, and the methods that run them."""
 
     name: str
-    """How messages call it, without secrets: `SQLite shop.db`, `PostgreSQL db at host:5432`."""
+    """Name in messages, without secrets: `SQLite shop.db`, `PostgreSQL db at host:5432`."""
     capabilities: Capabilities
 
     @property
@@ -344,7 +344,7 @@ class Store(Operations, Protocol):
 
     @property
     def transactions(self) -> int | None:
-        """How many transactions of `begin` this process can have open at once: a further one waits
+        """The most transactions of `begin` that this process can have open; a further one waits
         for one of these to end. None: any number."""
         ...
 
@@ -353,7 +353,7 @@ class Store(Operations, Protocol):
         ...
 
     async def close(self) -> None:
-        """Let running operations end and let go of everything. Closing twice, or before opening,
+        """Wait for running operations and close all connections. Closing twice, or before opening,
         is fine; any other call afterwards raises StoreClosed."""
         ...
 
@@ -365,7 +365,7 @@ class Store(Operations, Protocol):
     async def migration_status(self) -> list[MigrationStatus]: ...
 
     def migration_script(self) -> str:
-        """The whole schema as SQL, for those who apply it by hand; empty if there is none."""
+        """The whole schema as SQL, to be applied by hand; empty if there is none."""
         ...
 
     async def run(
@@ -377,7 +377,7 @@ class Store(Operations, Protocol):
     def run_sync(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """The same, blocking, from any thread; it does not depend on any event loop's health."""
+        """The same, blocking, from any thread; it depends on no event loop."""
         ...
 
     async def run_in(
@@ -391,16 +391,16 @@ class Store(Operations, Protocol):
     ) -> T: ...
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the caller's transaction commits; False if that cannot be
-        seen."""
+        """Call `callback` when the caller's transaction commits; False if the driver does not tell
+        of commits."""
         ...
 
     def begin(self) -> AbstractAsyncContextManager[Any]:
-        """A transaction: commits when left, rolls back when left by an exception. What is handed
-        out is the driver's own object, accepted by `run_in`."""
+        """A transaction: commits when left, rolls back when left by an exception. The context is
+        the driver's own object, accepted by `run_in`."""
         ...
 
     def expect(self, queue: str, run_at: datetime | None) -> None:
-        """A hint that a job due at `run_at` may have appeared: stores that remember how far they
-        have looked look there again. Never blocks."""
+        """A hint that a job due at `run_at` may have appeared: a store that remembers how far it
+        has claimed looks there again. Never blocks."""
         ...

@@ -13,7 +13,7 @@ from psycopg import AsyncTransaction
 
 from headway.ports.statement import Row, Statement
 from headway.stores.postgres import PostgresStore
-from headway.stores.postgres.connections import AsyncRunner
+from headway.stores.postgres.connections import PostgresRunner
 from tests.system.failpoints.databases import PostgresDatabase
 from tests.system.failpoints.shop import SCENARIOS, Shop
 
@@ -34,17 +34,17 @@ class Breaking:
         done in the end."""
         assert isinstance(store, PostgresStore)
         wanted = {store._sql[name] for name in statements}
-        found: WeakSet[AsyncRunner] = WeakSet()
+        found: WeakSet[PostgresRunner] = WeakSet()
         seen = 0
-        execute, end = AsyncRunner.execute, AsyncRunner.end
+        execute, end = PostgresRunner.execute, PostgresRunner.end
 
-        async def watching_execute(runner: AsyncRunner, statement: Statement) -> Sequence[Row]:
+        async def watching_execute(runner: PostgresRunner, statement: Statement) -> Sequence[Row]:
             rows = await execute(runner, statement)
             if rows and statement.sql in wanted:
                 found.add(runner)
             return rows
 
-        async def breaking_end(runner: AsyncRunner) -> None:
+        async def breaking_end(runner: PostgresRunner) -> None:
             nonlocal seen
             await end(runner)
             if runner in found:
@@ -52,8 +52,8 @@ class Breaking:
                 if seen % 2:
                     await self._break(runner._connection)
 
-        self._patch.setattr(AsyncRunner, "execute", watching_execute)
-        self._patch.setattr(AsyncRunner, "end", breaking_end)
+        self._patch.setattr(PostgresRunner, "execute", watching_execute)
+        self._patch.setattr(PostgresRunner, "end", breaking_end)
 
     def transactions(self) -> None:
         """Every transaction of a handler's that wrote."""

@@ -59,7 +59,7 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
     )
 
 
-def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
+def handler_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[TupleRow]]:
     """Connections for the transactions of handlers, without settings of ours."""
 
     async def configure(connection: AsyncConnection[TupleRow]) -> None:
@@ -79,7 +79,7 @@ def guest_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[T
     )
 
 
-def blocking_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow]]:
+def sync_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow]]:
     """Connections for callers without an event loop."""
 
     def configure(connection: Connection[TupleRow]) -> None:
@@ -110,7 +110,7 @@ async def _find_pooler(connection: AsyncConnection[TupleRow]) -> bool:
     return pooled
 
 
-class AsyncRunner:
+class PostgresRunner:
     """Runs an operation's statements on one of the store's connections; begins a transaction before
     the first statement that needs one. `is_verb`: the operation is a verb of the store, so that its
     `alone` statements need none; an operation that combines several verbs always needs one."""
@@ -151,7 +151,7 @@ class AsyncRunner:
             await self._connection.execute("commit")
 
 
-class BlockingRunner:
+class PostgresSyncRunner:
     """The same without an event loop."""
 
     def __init__(self, connection: Connection[TupleRow], *, is_verb: bool) -> None:

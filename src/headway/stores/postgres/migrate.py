@@ -7,7 +7,7 @@ from datetime import datetime
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from headway.stores.sql.files import Migration
+from headway.stores.sql.files import SqlMigration
 
 LOCK = 0x68656164776179  # "headway": one process migrates at a time
 
@@ -29,7 +29,7 @@ async def applied_migrations(
 
 
 async def apply_migrations(
-    connection: AsyncConnection[TupleRow], schema: str, migrations: list[Migration]
+    connection: AsyncConnection[TupleRow], schema: str, migrations: list[SqlMigration]
 ) -> list[str]:
     """Apply the missing steps in one transaction; their names."""
     async with connection.transaction():
@@ -57,7 +57,7 @@ def prelude(schema: str) -> str:
     )
 
 
-def script(schema: str, migrations: list[Migration]) -> str:
+def script(schema: str, migrations: list[SqlMigration]) -> str:
     """All steps as SQL, to be applied by hand."""
     parts = ["begin;", prelude(schema)]
     for migration in migrations:

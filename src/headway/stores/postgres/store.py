@@ -36,15 +36,15 @@ from headway.stores.postgres.connection_timeouts import ConnectionTimeouts
 from headway.stores.postgres.connections import (
     DRIVERS_ERRORS,
     WAIT_FOR_CONNECTION,
-    AsyncRunner,
-    BlockingRunner,
-    blocking_pool,
-    guest_pool,
+    PostgresRunner,
+    PostgresSyncRunner,
+    handler_pool,
     is_dead,
     is_lost_connection,
     is_refusal,
     is_transient,
     own_pool,
+    sync_pool,
 )
 from headway.stores.postgres.dialect import PostgresDialect
 from headway.stores.postgres.insert import PostgresInsert, PostgresJobRows
@@ -124,9 +124,9 @@ class PostgresStore(
         self.watch_forks()
 
     def in_child(self) -> None:
-        self._own: ReusedConnections | None = None
-        self._guests: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
-        self._blocking: ConnectionPool[Connection[TupleRow]] | None = None
+        self._own_pool: ReusedConnections | None = None
+        self._handler_pool: AsyncConnectionPool[AsyncConnection[TupleRow]] | None = None
+        self._sync_pool: ConnectionPool[Connection[TupleRow]] | None = None
         self._timeouts = ConnectionTimeouts()
         self._time_limits = TimeLimits()
 
@@ -138,7 +138,7 @@ class PostgresStore(
         return f"<PostgresStore {self.name}, schema {self._schema}>"
 
     async def open(self) -> None:
-        if self._own is not None:
+        if self._own_pool is not None:
             return
         async with await self._connect() as connection:
             found = max(await applied_migrations(connection, self._schema), default=0)
@@ -147,23 +147,23 @@ class PostgresStore(
             raise SchemaMissing(self.name)
         if found < needed:
             raise SchemaOutdated(self.name, found, needed)
-        self._own = ReusedConnections(own_pool(self._dsn, self._connections))
-        self._guests = guest_pool(self._dsn, self._connections)
-        self._blocking = blocking_pool(self._dsn, self._connections)
-        await self._own.open()
-        await self._guests.open()
-        self._blocking.open()
+        self._own_pool = ReusedConnections(own_pool(self._dsn, self._connections))
+        self._handler_pool = handler_pool(self._dsn, self._connections)
+        self._sync_pool = sync_pool(self._dsn, self._connections)
+        await self._own_pool.open()
+        await self._handler_pool.open()
+        self._sync_pool.open()
         self._timeouts.start()
 
     async def close(self) -> None:
-        own, guests, blocking = self._own, self._guests, self._blocking
-        self._own = self._guests = self._blocking = None
+        own, handlers, sync = self._own_pool, self._handler_pool, self._sync_pool
+        self._own_pool = self._handler_pool = self._sync_pool = None
         if own is not None:
             await own.close()
-        if guests is not None:
-            await guests.close()
-        if blocking is not None:
-            blocking.close()
+        if handlers is not None:
+            await handlers.close()
+        if sync is not None:
+            sync.close()
         self._timeouts.stop()
 
     async def migrate(self) -> list[str]:
@@ -202,12 +202,12 @@ class PostgresStore(
 
         async def attempt() -> T:
             nonlocal made
-            if (pool := self._own) is None:
+            if (pool := self._own_pool) is None:
                 raise StoreClosed(self.name)
             connection = await pool.take(min(limit, WAIT_FOR_CONNECTION))
             try:
                 with self._timeouts.within(limit, connection):
-                    runner = AsyncRunner(connection, is_verb=self._is_verb(operation))
+                    runner = PostgresRunner(connection, is_verb=self._is_verb(operation))
                     answer = await drive(made(), runner.execute)
                     await runner.end()
                 return answer
@@ -233,12 +233,12 @@ class PostgresStore(
 
         def attempt() -> T:
             nonlocal made
-            if (pool := self._blocking) is None:
+            if (pool := self._sync_pool) is None:
                 raise StoreClosed(self.name)
             try:
                 with pool.connection(timeout=min(limit, WAIT_FOR_CONNECTION)) as connection:
                     with self._timeouts.within(limit, connection):
-                        runner = BlockingRunner(connection, is_verb=self._is_verb(operation))
+                        runner = PostgresSyncRunner(connection, is_verb=self._is_verb(operation))
                         answer = drive_sync(made(), runner.execute)
                         runner.end()
                     return answer
@@ -255,7 +255,7 @@ class PostgresStore(
 
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
-        if (pool := self._guests) is None:
+        if (pool := self._handler_pool) is None:
             raise StoreClosed(self.name)
         ours = True  # whether an error comes from the store's begin or commit
         with Cancels() as cancels:

@@ -24,6 +24,9 @@ from headway.domain.lease import Lease
 from headway.ports.statement import Row
 from headway.ports.transfer import MovedJob
 
+RecordReader = Callable[[Row, Callable[[Any], datetime], Callable[[Any], Any]], JobRecord]
+ClaimReader = Callable[[Iterable[Row], str, Mapping[Any, datetime]], list[ClaimedJob]]
+
 JOB_COLUMNS = {
     "id": "uuid",
     "sequence_id": "uuid",
@@ -97,7 +100,8 @@ def _values(parameters: str, *columns: str) -> Callable[..., tuple[Any, ...]]:
     dataclasses, so that a job costs no loop over its columns."""
     names = parameters.split(", ")
     values = [name if name in names else _OF_A_NEW_JOB.get(name, f"job.{name}") for name in columns]
-    return eval(f"lambda {parameters}: ({', '.join(values)})")
+    read: Callable[..., tuple[Any, ...]] = eval(f"lambda {parameters}: ({', '.join(values)})")
+    return read
 
 
 TEMPLATE = ("at", "delay", "sequence_id", "root_id", *NEW)
@@ -123,7 +127,7 @@ def _arguments(struct: type[Struct], values: Mapping[str, str]) -> str:
     return ", ".join(f"{field}={values[field]}" for field in struct.__struct_fields__)
 
 
-def _record_reader() -> Callable[[Row, Callable[[Any], datetime], Callable[[Any], Any]], JobRecord]:
+def _record_reader() -> RecordReader:
     """Makes a record from a row; `time` and `ids` are the dialect's."""
     by_type = {
         "uuid": "None if {0} is None else str({0})",
@@ -142,15 +146,14 @@ def _record_reader() -> Callable[[Row, Callable[[Any], datetime], Callable[[Any]
     values["lease"] = f"None if {token} is None else Lease(str({token}), {version}, time({until}))"
     source = f"lambda row, time, ids: JobRecord({_arguments(JobRecord, values)})"
     names = {"JobRecord": JobRecord, "JobState": JobState, "Lease": Lease}
-    return eval(source, names)
+    read: RecordReader = eval(source, names)
+    return read
 
 
 read_record = _record_reader()
 
 
-def claim_reader(
-    time: str = "{0}", flag: str = "{0}"
-) -> Callable[[Iterable[Row], str, Mapping[Any, datetime]], list[ClaimedJob]]:
+def claim_reader(time: str = "{0}", flag: str = "{0}") -> ClaimReader:
     """Makes claimed jobs from rows, the token of the claim and `times`; the templates say how the
     values of times and booleans are read."""
     by_type = {"timestamptz": time, "bool": flag}
@@ -161,14 +164,15 @@ def claim_reader(
     values["lease"] = f"Lease(token, {values['lease_version']}, {values['lease_until']})"
     made = f"ClaimedJob({_arguments(ClaimedJob, values)})"
     source = f"lambda rows, token, times: [{made} for row in rows]"
-    return eval(source, {"ClaimedJob": ClaimedJob, "Lease": Lease})
+    read: ClaimReader = eval(source, {"ClaimedJob": ClaimedJob, "Lease": Lease})
+    return read
 
 
 def with_text_ids(rows: Sequence[Row]) -> list[list[Any]]:
     """Rows of CLAIMED whose ids are text: drivers other than the store's own give UUIDs."""
-    ids = {place for place, name in enumerate(CLAIMED) if JOB_COLUMNS[name] == "uuid"}
-    return [
-        [str(value) if place in ids and value is not None else value for place, value in
-         enumerate(row)]
-        for row in rows
-    ]  # fmt: skip
+    ids = [place for place, name in enumerate(CLAIMED) if JOB_COLUMNS[name] == "uuid"]
+    changed = [list(row) for row in rows]
+    for row in changed:
+        for place in ids:
+            row[place] = None if row[place] is None else str(row[place])
+    return changed

@@ -36,7 +36,7 @@ _LISTS = {"new": NEW, "options": OPTIONS, "place": PLACE, "moved": MOVED}
 _LIST = re.compile(rf"/\*({'|'.join(_LISTS)})(?: (arrays |items )?from ([$?]?)(\d+))?\*/")
 
 
-class Migration(msgspec.Struct, frozen=True):
+class SqlMigration(msgspec.Struct, frozen=True):
     version: int
     name: str
     sql: str
@@ -82,11 +82,11 @@ def _listed(found: re.Match[str]) -> str:
     )
 
 
-def load_migrations(package: str, qualifier: str) -> list[Migration]:
+def load_migrations(package: str, qualifier: str) -> list[SqlMigration]:
     """All migrations of a store, oldest first; `0001_initial.sql` is version 1."""
     folder = files(package) / "migrations"
     found = [
-        Migration(
+        SqlMigration(
             int(entry.name[:4]),
             entry.name.removesuffix(".sql"),
             entry.read_text().replace("/*headway*/", qualifier),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from headway.stores.sql.files import Migration
+from headway.stores.sql.files import SqlMigration
 
 
 def applied_migrations(connection: sqlite3.Connection, prefix: str) -> dict[int, int]:
@@ -19,7 +19,7 @@ def applied_migrations(connection: sqlite3.Connection, prefix: str) -> dict[int,
 
 
 def apply_migrations(
-    connection: sqlite3.Connection, prefix: str, migrations: list[Migration], now: int
+    connection: sqlite3.Connection, prefix: str, migrations: list[SqlMigration], now: int
 ) -> list[str]:
     """Apply the missing steps in the open transaction; their names."""
     for statement in split(prelude(prefix)):
@@ -36,7 +36,7 @@ def apply_migrations(
     return [migration.name for migration in missing]
 
 
-def script(prefix: str, migrations: list[Migration]) -> str:
+def script(prefix: str, migrations: list[SqlMigration]) -> str:
     """All steps as SQL, to be applied by hand."""
     parts = ["begin immediate;", prelude(prefix)]
     for migration in migrations:
