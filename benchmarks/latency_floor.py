@@ -17,7 +17,7 @@ from psycopg import RawCursor
 
 from headway.jobs.ids import new_id
 from headway.stores.postgres.connections import SETTINGS
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 
 CHANNEL = "by_hand"
 JOB_TYPE = "by_hand"

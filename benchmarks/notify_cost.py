@@ -15,7 +15,7 @@ from headway.jobs.ids import new_id
 from headway.notifiers.postgres import channel_name
 from headway.ports.notifications import Topic
 from headway.stores.postgres.connections import SETTINGS
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 
 MODES = ("none", "after the commit", "in the transaction")
 PRODUCERS = 8

@@ -17,13 +17,13 @@ import psycopg
 from psycopg import RawCursor
 from psycopg.types.string import TextLoader
 
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.drivers.sqlite import execute
 from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
+from headway.stores.postgres.bulk_copy import COPY_FROM
 from headway.stores.postgres.connections import SETTINGS
-from headway.stores.postgres.copy_rows import COPY_FROM
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 
 TEXT = '{"n":1,"text":"' + "x" * 100 + '"}'
 PLAIN = ("default", 0, 4, 5, None, None, None, None, 0, None, "pending", 0, False, False)

@@ -19,11 +19,11 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from benchmarks.raw import PLAIN, TEXT, RawPostgres, insert_postgres
 from benchmarks.work import Work
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.jobs.ids import new_id
 from headway.ports.statement import Statement
 from headway.stores.postgres.connections import own_pool
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 from tests.support.servers.postgres import PostgresServer
 
 INSERT = load_statements("headway.stores.postgres", '"headway".')["insert"]

@@ -25,9 +25,9 @@ from headway.worker import committer
 from headway.worker.claims import slots
 from headway.worker.claims.fetcher import Fetcher
 from headway.worker.committer import Committer
+from headway.worker.handler_transactions import AttemptTransactions, CompletedTransaction
 from headway.worker.leases import heartbeat
-from headway.worker.leases.outage import Outage
-from headway.worker.transactions import AttemptTransactions, CompletedTransaction
+from headway.worker.leases.store_outage import Outage
 from proof.simulation import world
 
 

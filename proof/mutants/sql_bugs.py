@@ -13,8 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from headway.domain.settlement import Lose
-from headway.stores.sql import files as statements
 from headway.stores.sql import settle
+from headway.stores.sql import sql_files as statements
 
 FENCE = re.compile(r"^\s+and (.*\blease_(?:token|until)\b.*)$", re.MULTILINE)
 GUARD = re.compile(

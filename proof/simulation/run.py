@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.client.client import Client
 from headway.domain.job import TERMINAL, JobState
 from headway.worker.attempt import Attempt
@@ -280,9 +280,9 @@ def _on_virtual_time(world: World) -> Generator[None]:
         if name.startswith("headway.stores.memory.") and hasattr(module, "moment"):
             replace(module, "moment", moment)
         if name in {
-            "headway.worker.claims.claim_schedule",
+            "headway.worker.claims.claim_timing",
             "headway.after_commit.effects",
-            "headway.worker.run",
+            "headway.worker.worker_run",
         }:
             replace(module, "datetime", VirtualDatetime)
         if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:

@@ -18,7 +18,7 @@ from headway.ports.notifier import Disposer, Listener, Reach, StatusListener
 from headway.ports.statement import Operation
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.stores.memory.transaction import MemoryTransaction
-from headway.stores.retry import OperationRetry, once_more
+from headway.stores.operation_retry import OperationRetry, once_more
 from proof.simulation.loop import SimulatedProcess
 
 if TYPE_CHECKING:

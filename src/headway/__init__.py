@@ -7,10 +7,10 @@ from headway.app import Headway
 from headway.client.client import Client, Sequence
 from headway.client.completion import Completion, SyncCompletion
 from headway.client.sync_client import SyncClient, SyncSequence
+from headway.domain.due_time import After, At
 from headway.domain.job import JobState
 from headway.domain.request import Continuation, ContinuationRequest, Dedup, Request
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
-from headway.domain.schedule import After, At
 from headway.errors import Unrecoverable
 from headway.jobs.job import Job
 from headway.jobs.job_type import ContinuationType, JobType, declare

@@ -12,7 +12,7 @@ from typing import ParamSpec, Self, TypeVar, Unpack
 
 from headway.admin.actions import StoreActions
 from headway.admin.questions import StoreQuestions
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.client.client import Client
 from headway.client.sync_headway import SyncHeadway
 from headway.domain.request import Bs
@@ -35,9 +35,9 @@ from headway.runtime.clock import SystemClock
 from headway.runtime.forks import Forkable
 from headway.runtime.shared_resource import SharedResource, close_both, open_both
 from headway.stores.urls import sqlite_path, store_from_url, without_driver
-from headway.worker.runner import Middleware
+from headway.worker.handler_runner import Middleware
+from headway.worker.handler_transactions import BeginTransaction
 from headway.worker.settings import Retention, WorkerOptions, WorkerSettings
-from headway.worker.transactions import BeginTransaction
 from headway.worker.worker import Worker
 
 P = ParamSpec("P")

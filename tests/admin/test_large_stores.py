@@ -17,7 +17,7 @@ from headway import Headway, JobState
 from headway.domain.filters import parse_filter
 from headway.domain.queries import JobFilter
 from headway.domain.views import Count, JobAction, ShownState
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.drivers.sqlite import execute
 from headway.ports.statement import Row, Statement
 from headway.stores.postgres.connections import SETTINGS, PostgresRunner

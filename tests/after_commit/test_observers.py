@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pytest
 
 from headway import Headway
+from headway.after_commit.observer_group import Observers
 from headway.after_commit.observer_thread import MOST_WAITING
-from headway.after_commit.observers import Observers
 from headway.domain.events import Event, JobCompleted, WorkerStopped, WorkerStopping
 from headway.errors import ConfigurationError
 from headway.observers.otel import OtelObserver
@@ -41,7 +41,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("headway.after_commit.observers.perf_counter", lambda: self.now)
+        monkeypatch.setattr("headway.after_commit.observer_group.perf_counter", lambda: self.now)
 
 
 @pytest.fixture
@@ -74,7 +74,9 @@ class Slow:
 async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.after_commit.observers.PATIENCE", math.inf)  # nobody is put aside
+    monkeypatch.setattr(
+        "headway.after_commit.observer_group.PATIENCE", math.inf
+    )  # nobody is put aside
     rude, in_bulk = Rude(), RudeInBulk()
     office = Office("memory://", [rude, in_bulk])
     async with office.app as app:

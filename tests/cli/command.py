@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from headway.cli.command import headway
+from headway.cli.root import headway
 
 
 def command(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.cli.dev.attempt_lines import A_SECOND, LineObserver
 from headway.cli.dev.file_watch import Watcher
-from headway.cli.dev.lines import A_SECOND, LineObserver
 from headway.domain.events import AttemptCompleted, AttemptFailed, WorkerTroubled
 from headway.errors import Failure
 

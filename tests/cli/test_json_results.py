@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from headway.cli.command import headway
 from headway.cli.errors import Exit
 from headway.cli.json_results import RESULTS
+from headway.cli.root import headway
 from tests.cli.schema import FILE, schema
 from tests.docs.pages import ROOT
 

@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from headway.cli.command import headway
+from headway.cli.root import headway
 from tests.docs.pages import ROOT, read_blocks
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import RawCursor
 
-from headway.drivers.postgres_parameters import array_literal, text_parameters
+from headway.drivers.postgres_statement_parameters import array_literal, text_parameters
 from headway.ports.statement import Statement
 from tests.support.servers.postgres import PostgresServer
 

@@ -16,7 +16,7 @@ from headway.domain.request import SequenceReference
 from headway.errors import InvalidName, InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
 from headway.jobs.plan import plan_start, plan_successor, store_blockers
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
 from headway.worker.attempt import Attempt

@@ -65,7 +65,7 @@ def test_polling_slows_within_bounds() -> None:
 async def test_a_worker_looks_more_often_while_its_notifier_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", 3600.0)
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", 3600.0)
     store, notifier = Counting(), Moody()
     bench = Bench(store)
     bench.notifier = notifier

@@ -31,7 +31,7 @@ SOON = 60.0
 
 @pytest.fixture(autouse=True)
 def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", HOUR)
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", HOUR)
 
 
 @pytest.fixture(params=["redis", "valkey", "nats"])

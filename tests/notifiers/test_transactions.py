@@ -47,7 +47,7 @@ class Shop:
 async def shop(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Shop]:
-    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", HOUR)
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", HOUR)
     shop = Shop(request.getfixturevalue("url"))
     async with shop.worker_app, shop.app:
         worker = shop.worker_app.worker(poll_every=HOUR, maintain_every=HOUR)

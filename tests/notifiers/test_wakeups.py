@@ -28,7 +28,7 @@ all_that_hear = pytest.mark.parametrize("kind", HEARING, indirect=True)
 @pytest.fixture(autouse=True)
 def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker looks often at first, and ever more rarely; here, rarely from the start."""
-    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", HOUR)
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", HOUR)
 
 
 class Counting(MemoryStore):

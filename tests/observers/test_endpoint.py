@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from headway.domain.health import Health
-from headway.observers import endpoint
-from headway.observers.endpoint import WorkerEndpoint
+from headway.observers import worker_endpoint
+from headway.observers.worker_endpoint import WorkerEndpoint
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_who_never_ends_a_request_is_hung_up_on(
     capfd: pytest.CaptureFixture[str],
     sent: bytes,
 ) -> None:
-    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 0.5)
+    monkeypatch.setattr(worker_endpoint, "REQUEST_TIMEOUT", 0.5)
     ended = threading.Event()
     with socket.create_connection(address, timeout=60) as client:
         client.sendall(sent)
@@ -69,7 +69,7 @@ def test_who_never_ends_a_request_is_hung_up_on(
 
 def test_connections_are_bounded(address: tuple[str, int]) -> None:
     with contextlib.ExitStack() as held:
-        for _ in range(endpoint.MAX_CONNECTIONS):
+        for _ in range(worker_endpoint.MAX_CONNECTIONS):
             held.enter_context(socket.create_connection(address, timeout=60))
         with socket.create_connection(address, timeout=60) as client:
             assert hung_up(client) == b""

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain import events
 from headway.domain.health import Health
-from headway.observers.endpoint import WorkerEndpoint
+from headway.observers.worker_endpoint import WorkerEndpoint
 from headway.worker.loop_watch import LoopWatch, find_place
 from tests.support.office import PATIENCE, Office
 from tests.support.shop_processes import get
@@ -88,9 +88,9 @@ async def test_a_blocked_loop_makes_it_unready_and_then_dead(
     def look() -> None:
         seen.append(worker.health)
         with monkeypatch.context() as patch:
-            patch.setattr("headway.worker.run.LATE", 0.0)
+            patch.setattr("headway.worker.worker_run.LATE", 0.0)
             seen.append(worker.health)
-            patch.setattr("headway.worker.run.STUCK", 0.0)
+            patch.setattr("headway.worker.worker_run.STUCK", 0.0)
             seen.append(worker.health)
         over.set()
 

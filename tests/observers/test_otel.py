@@ -354,7 +354,7 @@ def assert_zero(telemetry: Telemetry) -> None:
 async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.worker_run.LAST_WAIT", 0.1)
     office = Office("memory://", [telemetry.observer])
     go = asyncio.Event()
 

@@ -30,7 +30,7 @@ def test_conforms(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
             except BaseException as error:
                 error.add_note(f"in the case {case.name}")
                 raise
-        monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", HOUR)
+        monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", HOUR)
         wakes_a_worker(fixture)
 
 

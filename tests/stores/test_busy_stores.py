@@ -20,8 +20,8 @@ from headway.errors import DataRefused
 from headway.ports.statement import Operation, Statement
 from headway.ports.store import Store
 from headway.stores.mongodb import MongoStore
+from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import OperationRetry
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance.store.builders import complete, new_job, running
 from tests.support.bench import Bench
@@ -53,7 +53,7 @@ class Brief(SqliteStore):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.worker.backoff.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.worker.failure_streak.LONGEST_PAUSE", 0.05)
 
 
 async def work_through(store: Store, failures: Callable[[], Any], end: Callable[[], Any]) -> None:

@@ -23,7 +23,7 @@ from headway.errors import (
 from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
-from headway.stores.sql.files import SqlMigration
+from headway.stores.sql.sql_files import SqlMigration
 from headway.stores.sqlite import SqliteStore
 
 

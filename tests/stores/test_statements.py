@@ -12,7 +12,7 @@ import pytest
 
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.connections import SETTINGS
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 from headway.stores.sqlite import SqliteStore
 
 POSTGRES = load_statements("headway.stores.postgres", '"headway".')

@@ -18,7 +18,7 @@ from headway.jobs.registry import Registry
 from headway.ports.notifier import Notifier
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore
-from headway.worker.runner import Middleware
+from headway.worker.handler_runner import Middleware
 from headway.worker.settings import WorkerSettings
 from headway.worker.worker import Worker
 

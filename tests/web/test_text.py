@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from headway.domain.text import ago, found, number, shortened, span
 from headway.domain.views import Count
-from headway.web import text
+from headway.web import template_filters
 from headway.web.security.redaction import HIDDEN, Redaction
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,11 +58,13 @@ def test_counts_with_a_bound() -> None:
 
 
 def test_what_hides_or_reorders_is_made_visible() -> None:
-    assert text.printed("a\x1b[31m\x07\u202eb\tc\nd") == r"a\x1b[31m\x07\u202eb" + "\tc\nd"
-    assert text.printed(Markup("<b>")) == "<b>"
-    assert text.printed(None) is None
-    shown = str(text.printed("x" * (2**20)))
-    assert len(shown) < text.LONGEST_TEXT + 100
+    assert (
+        template_filters.printed("a\x1b[31m\x07\u202eb\tc\nd") == r"a\x1b[31m\x07\u202eb" + "\tc\nd"
+    )
+    assert template_filters.printed(Markup("<b>")) == "<b>"
+    assert template_filters.printed(None) is None
+    shown = str(template_filters.printed("x" * (2**20)))
+    assert len(shown) < template_filters.LONGEST_TEXT + 100
     assert shown.endswith("more characters)")
 
 

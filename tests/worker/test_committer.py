@@ -119,7 +119,7 @@ async def test_an_outcome_the_store_cannot_take_is_set_apart_and_dead_lettered()
 async def test_an_outcome_that_cannot_be_stored_now_waits_and_harms_no_other(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr("headway.worker.backoff.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.worker.failure_streak.LONGEST_PAUSE", 0.05)
     failures = 0
 
     def busy(settlements: Sequence[Settlement]) -> None:
@@ -151,7 +151,7 @@ async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Nothing renews the second lease either, so its outcome must not wait for the next try.
-    monkeypatch.setattr("headway.worker.backoff.LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("headway.worker.failure_streak.LONGEST_PAUSE", 0.05)
     away = asyncio.Event()
 
     def fault(settlements: Sequence[Settlement]) -> None:

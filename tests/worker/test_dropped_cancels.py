@@ -10,7 +10,7 @@ import pytest
 
 from headway.domain.job import JobState
 from headway.jobs.job import Job
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.worker import attempt
 from headway.worker.attempt import TIMEOUT, Attempt
 from tests.support.bench import Bench

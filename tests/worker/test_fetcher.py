@@ -272,7 +272,7 @@ async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
 @pytest.fixture
 def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker has looked, and does not look again unless there is a reason."""
-    monkeypatch.setattr("headway.worker.claims.claim_schedule.SHORTEST_POLL", 3600.0)
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", 3600.0)
 
 
 @pytest.mark.usefixtures("hours_between_looks")

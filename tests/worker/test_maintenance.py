@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.after_commit.effects import Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
 from headway.domain.orders import ClaimOrder, PruneRule, QueueShare
@@ -20,8 +20,8 @@ from headway.ports.notifications import JobsScheduled, Notification, OwnershipLo
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
-from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
+from headway.worker.leases.store_outage import Outage
 from headway.worker.maintenance import Maintenance
 from headway.worker.settings import Retention, WorkerSettings
 from tests.support.bench import Bench

@@ -19,7 +19,7 @@ from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
-from headway.worker.transactions import Permits
+from headway.worker.handler_transactions import Permits
 
 PATIENCE = 60.0
 WAIT = 2.0

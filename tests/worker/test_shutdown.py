@@ -198,7 +198,7 @@ async def test_a_handler_in_a_thread_that_ends_after_the_grace_time_is_completed
 async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_away(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.worker_run.LAST_WAIT", 0.1)
     begun, go = threading.Event(), threading.Event()
 
     @bench.job
@@ -224,7 +224,7 @@ async def test_a_thread_that_never_ends_is_left_behind_and_its_job_not_given_awa
 async def test_a_notifier_that_is_away_does_not_keep_a_worker_from_working(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.02)
+    monkeypatch.setattr("headway.worker.worker_run.LAST_WAIT", 0.02)
 
     class Away(LocalNotifier):
         tries = 0
@@ -336,8 +336,8 @@ async def test_interrupted_says_why() -> None:
 async def test_a_store_that_takes_no_outcome_does_not_keep_a_worker_from_stopping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headway.worker.run.LAST_WAIT", 0.2)
-    monkeypatch.setattr("headway.worker.run.SHORTEST_WAIT", 0.1)
+    monkeypatch.setattr("headway.worker.worker_run.LAST_WAIT", 0.2)
+    monkeypatch.setattr("headway.worker.worker_run.SHORTEST_WAIT", 0.1)
 
     async def refuse() -> None:
         raise LookupError("no such table")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from headway.domain.due_time import After
 from headway.domain.events import JobCompleted, LeaseLost
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import Continuation
-from headway.domain.schedule import After
 from headway.errors import ConfigurationError, InvalidRequest, JobInterrupted
 from headway.jobs.job import Job
 from headway.stores.memory import MemoryStore

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 import pytest
 
+from headway.domain.due_time import After
 from headway.domain.events import (
     AttemptFailed,
     AttemptStarted,
@@ -22,14 +23,13 @@ from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobState, NewJob
 from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
-from headway.domain.schedule import After
 from headway.errors import ConfigurationError, Failure, Unrecoverable
 from headway.jobs.ids import new_id
 from headway.jobs.job import Job
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from headway.worker.runner import CallNext
+from headway.worker.handler_runner import CallNext
 from headway.worker.worker import Worker
 from tests.support.bench import AT_ONCE, Bench, eventually, types_of
 

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from headway.after_commit.effects import Effects, Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.client import changes
+from headway.domain.due_time import After, At
 from headway.domain.events import JobsDeleted
 from headway.domain.filters import render_filter
 from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Dedup, Request
-from headway.domain.schedule import After, At
 from headway.domain.validation import check_id, check_name, check_seconds
 from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction, QueueChange, StartedJob
 from headway.errors import InvalidName, InvalidOption, InvalidPayload

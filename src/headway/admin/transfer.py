@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.after_commit.effects import Effects, Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
 from headway.errors import ConfigurationError, InvalidOption

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import structs
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
+from headway.domain.due_time import After, At
 from headway.domain.events import (
     Event,
     JobBlocked,
@@ -29,7 +30,6 @@ from headway.domain.events import (
     SequenceCreated,
 )
 from headway.domain.job import JobRecord, JobState, NewJob
-from headway.domain.schedule import After, At
 from headway.domain.settlement import Freed
 from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
 from headway.ports.notifier import Notifier

@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Entry point; says what to install when the command's own dependency is missing."""
     try:
-        from headway.cli.command import headway  # noqa: PLC0415 - it may not be installed
+        from headway.cli.root import headway  # noqa: PLC0415 - it may not be installed
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from headway.app import Headway
+from headway.cli.dashboard_client import DashboardClient
 from headway.cli.event_loop import run_loop
-from headway.cli.remote import DashboardClient
 from headway.cli.target import DashboardUrl
 from headway.ports.admin import Actions, Questions
 

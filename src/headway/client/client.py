@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from headway.after_commit.effects import Effects, Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.client import changes
 from headway.client.completion import Completion
 from headway.client.handle import Decode, Handle, decoder_of
-from headway.client.result import POLL_EVERY, wait_for_result
-from headway.client.targets import (
+from headway.client.references import (
     Target,
     Targets,
     check_page,
@@ -26,6 +25,7 @@ from headway.client.targets import (
     target_id,
     target_ids,
 )
+from headway.client.result import POLL_EVERY, wait_for_result
 from headway.domain.events import StoreFailed
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord

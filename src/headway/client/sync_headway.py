@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.client.sync_client import SyncClient
 from headway.jobs.registry import Registry
 from headway.ports.clock import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.django.connection_store import DjangoConnectionStore
 from headway.django.database import postgres_dsn
-from headway.drivers.postgres_connection import describe
+from headway.drivers.postgres_dsn import describe
 from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.postgres import PostgresNotifier
 from headway.ports.store import MigrationStatus

@@ -17,8 +17,8 @@ from django.db import close_old_connections, connections
 from headway.after_commit.effects import Effects
 from headway.app import Headway
 from headway.client.completion import SyncCompletion
+from headway.client.references import Target
 from headway.client.sync_headway import SyncHeadway
-from headway.client.targets import Target
 from headway.django.database import vendor
 from headway.django.task_settings import queue_names
 from headway.domain.request import SequenceReference

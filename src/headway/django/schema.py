@@ -10,7 +10,7 @@ from typing import Any
 from django.db.migrations.operations.base import Operation
 
 from headway.django import app
-from headway.stores.sql.files import SqlMigration, load_migrations
+from headway.stores.sql.sql_files import SqlMigration, load_migrations
 
 
 class ApplyStep(Operation):

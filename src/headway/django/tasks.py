@@ -15,8 +15,8 @@ from django.utils.module_loading import import_string
 
 from headway.django import app
 from headway.django.task_settings import framework_module, named_by_tasks
+from headway.domain.due_time import At
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.domain.schedule import At
 from headway.errors import Failure, HeadwayError, InvalidRequest
 from headway.jobs.job import Job
 from headway.worker.tracebacks import describe

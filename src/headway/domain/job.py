@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
+from headway.domain.due_time import NOW, After, At
 from headway.domain.failure import decode_failure
 from headway.domain.lease import Lease
-from headway.domain.schedule import NOW, After, At
 from headway.errors import Failure
 
 

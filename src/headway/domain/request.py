@@ -20,8 +20,8 @@ from uuid import UUID
 
 import msgspec
 
+from headway.domain.due_time import NOW, After, At
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
-from headway.domain.schedule import NOW, After, At
 from headway.domain.validation import (
     check_id,
     check_key,

@@ -8,9 +8,9 @@ from datetime import datetime
 
 import msgspec
 
+from headway.domain.due_time import After, At
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Verdict
-from headway.domain.schedule import After, At
 
 
 class Complete(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, NoReturn, Protocol, TypeGuard, Unpack
 
+from headway.domain.due_time import After, At
 from headway.domain.lease import Lease
 from headway.domain.request import Bs, Continuation, ContinuationRequest, R, RequestOptions
-from headway.domain.schedule import After, At
 from headway.errors import InvalidRequest, JobInterrupted
-from headway.ports.attempt import RunningAttempt
+from headway.ports.current_attempt import RunningAttempt
 
 
 class InterruptibleAttempt(RunningAttempt, Protocol):

@@ -21,7 +21,7 @@ from headway.domain.request import (
 from headway.domain.validation import check_id
 from headway.errors import InvalidOption, InvalidRequest
 from headway.jobs.ids import new_id
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted, Operations
 

@@ -15,8 +15,8 @@ from psycopg import AsyncConnection, Notify, OperationalError, sql
 from psycopg.rows import TupleRow
 
 from headway.domain.validation import check_identifier
-from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, describe, is_pooled
-from headway.drivers.postgres_parameters import array_literal
+from headway.drivers.postgres_dsn import WHO_ANSWERS, connect_arguments, describe, is_pooled
+from headway.drivers.postgres_statement_parameters import array_literal
 from headway.errors import ConfigurationError
 from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.packets import Message, pack

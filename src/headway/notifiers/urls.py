@@ -9,7 +9,7 @@ from headway.errors import ConfigurationError
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.none import NoNotifier
 from headway.ports.notifier import Notifier
-from headway.runtime.adapters import check_ports, load_adapter
+from headway.runtime.adapter_lookup import check_ports, load_adapter
 
 NAMES = '"none", "local", redis://, nats://, postgresql://, mongodb://'
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headway.observers.trace_context import decode_trace
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 
 FIELDS = ("job_id", "job_type", "queue", "sequence_id", "attempt", "worker", "trace_id")
 """Fields of a line logged while a job runs; None elsewhere."""

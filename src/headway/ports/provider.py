@@ -23,8 +23,9 @@ class AsyncProvider(Protocol):
 
     async def execute(self, tx: Any, statement: Statement) -> Sequence[Row]:
         """Run one statement and return its rows, if any. List parameters are arrays on PostgreSQL
-        (`headway.drivers.postgres_parameters`) and JSON on SQLite (`headway.drivers.sqlite`), where
-        a batch without result rows returns one row: the number of changed rows."""
+        (`headway.drivers.postgres_statement_parameters`) and JSON on SQLite
+        (`headway.drivers.sqlite`), where a batch without result rows returns one row: the number of
+        changed rows."""
         ...
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:

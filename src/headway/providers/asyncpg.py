@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headway.drivers.postgres_parameters import array_parameters
+from headway.drivers.postgres_statement_parameters import array_parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 

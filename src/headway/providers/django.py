@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.drivers.sqlite import parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement

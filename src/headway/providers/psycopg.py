@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from headway.drivers.postgres_parameters import array_parameters, text_parameters
+from headway.drivers.postgres_statement_parameters import array_parameters, text_parameters
 from headway.drivers.sqlite import BEGIN, must_begin, parameters
 from headway.errors import ConfigurationError
 from headway.ports.statement import Row, Statement

@@ -10,7 +10,7 @@ from headway.domain.validation import check_parameters
 from headway.errors import ConfigurationError
 from headway.ports.provider import Provider
 from headway.ports.store import Store
-from headway.runtime.adapters import check_ports, load_adapter
+from headway.runtime.adapter_lookup import check_ports, load_adapter
 
 SCHEMES = (
     "memory://, sqlite:///shop.db (relative), sqlite:////var/shop.db (absolute), postgresql://, "

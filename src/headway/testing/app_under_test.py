@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 import msgspec
 
 from headway.after_commit.effects import Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.app import Headway
 from headway.domain.job import JobRecord
 from headway.domain.queries import JobFilter
@@ -22,11 +22,11 @@ from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
 from headway.testing.crashing_store import CrashingStore, CrashPoint
 from headway.testing.inline_notifier import InlineNotifier
-from headway.worker.leases.outage import Outage
+from headway.worker.handler_runner import CallNext
+from headway.worker.handler_transactions import BeginTransaction
 from headway.worker.leases.reaper import Reaper
-from headway.worker.runner import CallNext
+from headway.worker.leases.store_outage import Outage
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import BeginTransaction
 
 
 class AppUnderTest:

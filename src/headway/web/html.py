@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from headway.domain.lifecycle import ALLOWED, shown_state
 from headway.domain.text import DONE, ago, found, moment, number, shortened, span
 from headway.domain.views import ShownState
-from headway.web import text
+from headway.web import template_filters
 from headway.web.assets import asset_path
 from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
@@ -28,7 +28,7 @@ _environment = jinja2.Environment(
     loader=jinja2.PackageLoader("headway.web"),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
-    finalize=text.printed,
+    finalize=template_filters.printed,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -38,12 +38,12 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
         for filter in (
             ago,
             found,
-            text.iso,
+            template_filters.iso,
             moment,
             number,
-            text.pretty,
-            text.rate,
-            text.short_id,
+            template_filters.pretty,
+            template_filters.rate,
+            template_filters.short_id,
             shortened,
             shown_state,
             span,

@@ -17,7 +17,7 @@ from headway.ports.tracer import AttemptTrace
 from headway.worker.claims.slots import QueueSlots
 
 if TYPE_CHECKING:
-    from headway.worker.transactions import AttemptTransactions
+    from headway.worker.handler_transactions import AttemptTransactions
 
 TIMEOUT = "timeout"
 SHUTDOWN = "shutdown"

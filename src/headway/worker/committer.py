@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from headway.after_commit.effects import Effects, Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.failure import encode_failure
 from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Verdict
@@ -29,12 +29,12 @@ from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import ERROR, LEASE_EXPIRED, Attempt, reason_for
-from headway.worker.backoff import FailureStreak
-from headway.worker.claims.claim_schedule import ClaimSchedule
-from headway.worker.leases.outage import Outage
-from headway.worker.report import Known, Reporter
+from headway.worker.attempt_events import Known, Reporter
+from headway.worker.claims.claim_timing import ClaimTiming
+from headway.worker.failure_streak import FailureStreak
+from headway.worker.handler_transactions import CompletedTransaction
+from headway.worker.leases.store_outage import Outage
 from headway.worker.tracebacks import describe
-from headway.worker.transactions import CompletedTransaction
 
 MOST_AT_ONCE = 500
 MOST_BEHIND = 2_000
@@ -46,7 +46,7 @@ class Committer:
 
     def __init__(
         self,
-        schedule: ClaimSchedule,
+        schedule: ClaimTiming,
         publisher: Publisher,
         reporter: Reporter,
         outage: Outage,

@@ -26,10 +26,10 @@ from contextvars import copy_context
 
 from headway.domain.settlement import Release
 from headway.worker.attempt import ERROR, Attempt
-from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
-from headway.worker.runner import Runner
+from headway.worker.handler_runner import Runner
 
 TURN = 0.005
 """Seconds after which starting jobs makes way for other tasks of the loop."""
@@ -50,7 +50,7 @@ class Dispatcher:
         self,
         slots: Slots,
         held: set[Attempt],
-        schedule: ClaimSchedule,
+        schedule: ClaimTiming,
         runner: Runner,
         committer: Committer,
     ) -> None:

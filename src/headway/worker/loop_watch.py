@@ -15,10 +15,10 @@ import threading
 import time
 from types import FrameType
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import LoopBlocked, LoopResumed
 from headway.worker.attempt import Attempt
-from headway.worker.runner import Runner
+from headway.worker.handler_runner import Runner
 
 TURN_EVERY = 0.1
 BLOCKED_AFTER = 0.5

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from random import random
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import JobsPruned, TypesUnattended
 from headway.domain.job import JobState
 from headway.ports.clock import Clock
 from headway.ports.store import Store
-from headway.worker.backoff import FailureStreak, sleep_unless
+from headway.worker.failure_streak import FailureStreak, sleep_unless
 from headway.worker.settings import WorkerSettings
 
 FEWEST, MOST = 200, 5_000

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.failure import storable
 from headway.domain.orders import ProgressReport
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.worker.attempt import Attempt
-from headway.worker.backoff import FailureStreak, sleep_unless
+from headway.worker.failure_streak import FailureStreak, sleep_unless
 
 EVERY = 1.0
 MAX_NOTE = 500

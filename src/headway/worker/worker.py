@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headway.after_commit.observers import gathered
+from headway.after_commit.observer_group import gathered
 from headway.domain.health import Health
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler
@@ -16,11 +16,11 @@ from headway.ports.notifier import Notifier
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 from headway.runtime.clock import SystemClock
+from headway.worker.handler_runner import Middleware
+from headway.worker.handler_transactions import BeginTransaction
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner, HeartbeatThread
-from headway.worker.run import RunningJob, WorkerRun
-from headway.worker.runner import Middleware
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import BeginTransaction
+from headway.worker.worker_run import RunningJob, WorkerRun
 
 
 class Worker:

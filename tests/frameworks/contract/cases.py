@@ -28,7 +28,7 @@ from headway.django.project import DjangoHeadway, described_app
 from headway.django.task_settings import framework_module, is_used
 from headway.django.tasks import HeadwayBackend, run_task
 from headway.errors import ConfigurationError, InvalidOption
-from headway.stores.sql.files import load_migrations
+from headway.stores.sql.sql_files import load_migrations
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
 from tests.frameworks.contract.settings import TASKS
 from tests.frameworks.contract.tasks import echo, fail, later, ran, third_time, unspeakable

@@ -10,7 +10,7 @@ import pytest
 from headway import After, Headway
 from headway.domain.job import NewJob
 from headway.jobs.ids import new_id
-from headway.stores.postgres.copy_rows import COPY_FROM, CopyStatement
+from headway.stores.postgres.bulk_copy import COPY_FROM, CopyStatement
 from tests.support.servers.postgres import PostgresServer
 
 AWKWARD = "tab\tline\nreturn\rquote\"back\\slash\\n\\N\\.\\t {}, 'ü 🦊 \x01 \u2028"

@@ -14,8 +14,8 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
 from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_id, new_token
+from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import OperationRetry
 from proof.tools.proxy import Proxy
 from tests.support.servers.postgres import PostgresServer
 

@@ -9,8 +9,8 @@ import pytest
 
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
+from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
-from headway.stores.retry import OperationRetry
 from proof.tools.proxy import Proxy
 from tests.support.servers.postgres import PostgresServer
 

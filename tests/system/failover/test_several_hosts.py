@@ -13,7 +13,7 @@ import pytest
 
 from headway import Headway, JobState
 from headway.domain.job import NewJob
-from headway.drivers.postgres_connection import connect_arguments
+from headway.drivers.postgres_dsn import connect_arguments
 from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_id
 from headway.stores.postgres import PostgresStore

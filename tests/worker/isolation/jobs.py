@@ -13,14 +13,14 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from headway.domain.due_time import After, At
 from headway.domain.request import Continuation, Dedup, SequenceReference
-from headway.domain.schedule import After, At
 from headway.errors import Unrecoverable
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import JobDecorator
 from headway.jobs.job import Job
 from headway.jobs.registry import Registry
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 
 registry = Registry()
 job = JobDecorator(registry, JsonCodec())

@@ -124,7 +124,7 @@ class PostgresBench:
     def _connect(self) -> Connection[TupleRow]:
         import psycopg  # noqa: PLC0415 - an extra
 
-        from headway.drivers.postgres_connection import connect_arguments  # noqa: PLC0415 - needs it
+        from headway.drivers.postgres_dsn import connect_arguments  # noqa: PLC0415 - needs it
 
         return psycopg.connect(self.dsn, autocommit=True, **connect_arguments(self.dsn))
 

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier, Literal
 
-from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_dsn import WHO_ANSWERS, connect_arguments, is_pooled
 from headway.errors import ConfigurationError
 
 MARK = "made by `headway bench`, which drops it: keep nothing here"

@@ -1,1 +1,1 @@
-"""The commands, one module each. `headway.cli.command` lists them."""
+"""The commands, one module each. `headway.cli.root` lists them."""

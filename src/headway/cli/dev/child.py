@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 import click
 
 from headway.app import Headway
-from headway.cli.dev.lines import LineObserver
+from headway.cli.dev.attempt_lines import LineObserver
 from headway.cli.errors import Failed
 from headway.cli.event_loop import run_loop
 from headway.cli.output import say

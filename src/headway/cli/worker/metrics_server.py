@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import click
 
 from headway.app import Headway
-from headway.observers.endpoint import WorkerEndpoint
+from headway.observers.worker_endpoint import WorkerEndpoint
 from headway.worker.worker import Worker
 
 PROCESS = "HEADWAY_PROCESS"

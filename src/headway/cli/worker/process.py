@@ -20,7 +20,7 @@ from headway.cli.worker.metrics_server import metrics_page, metrics_server, pars
 from headway.cli.worker.parent_pipe import when_orphaned
 from headway.errors import ConfigurationError, InvalidOption
 from headway.observers.logs import LogObserver
-from headway.worker.runner import HANDLER_THREAD
+from headway.worker.handler_runner import HANDLER_THREAD
 from headway.worker.settings import Retention, WorkQueue
 from headway.worker.worker import Worker
 

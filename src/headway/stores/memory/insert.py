@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from headway.domain.due_time import NOW, due
 from headway.domain.job import TERMINAL, JobState, NewJob
-from headway.domain.schedule import NOW, due
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted

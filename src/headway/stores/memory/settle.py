@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from headway.domain.due_time import due
 from headway.domain.job import TERMINAL, AttemptRecord, JobState, NewJob
 from headway.domain.lease import Held, Verdict, check_lease_for
 from headway.domain.lifecycle import judge
-from headway.domain.schedule import due
 from headway.domain.settlement import (
     Complete,
     Fail,

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from headway.domain.due_time import due
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import judge_lease
 from headway.domain.queries import WorkerRecord
-from headway.domain.schedule import due
 from headway.domain.views import AuditRecord
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.stores.memory.pending import PendingJobs

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from headway.domain.due_time import due
 from headway.domain.job import TERMINAL, JobState, NewJob
-from headway.domain.schedule import due
 from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation

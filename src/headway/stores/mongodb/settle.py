@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from headway.domain.due_time import After, At
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Held, Verdict, after_refusal, check_lease_for
 from headway.domain.lifecycle import judge, judge_lease
-from headway.domain.schedule import After, At
 from headway.domain.settlement import (
     Complete,
     Fail,

@@ -69,7 +69,7 @@ from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
 from headway.stores.mongodb.transfer import MongoTransfer
 from headway.stores.mongodb.workers import MongoWorkers
-from headway.stores.retry import OperationRetry
+from headway.stores.operation_retry import OperationRetry
 from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")

@@ -11,10 +11,10 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from headway.drivers.postgres_connection import WHO_ANSWERS, connect_arguments, is_pooled
-from headway.drivers.postgres_parameters import text_parameters
+from headway.drivers.postgres_dsn import WHO_ANSWERS, connect_arguments, is_pooled
+from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.ports.statement import Row, Statement
-from headway.stores.postgres.copy_rows import CopyStatement
+from headway.stores.postgres.bulk_copy import CopyStatement
 
 # Planning a claim takes longer than running a small one, so plans are made once per connection. A
 # plan that was made for an empty table must still be good for a full one: all methods that are good

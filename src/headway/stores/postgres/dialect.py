@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from headway.stores.sql.files import load_statements
+from headway.stores.sql.sql_files import load_statements
 
 
 class PostgresDialect:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.domain.job import NewJob
 from headway.ports.statement import Operation, Row, Statement
-from headway.stores.postgres.copy_rows import COPY_FROM, CopyStatement
+from headway.stores.postgres.bulk_copy import COPY_FROM, CopyStatement
 from headway.stores.sql.insert import JobRows, SqlInsert
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from headway.stores.sql.files import SqlMigration
+from headway.stores.sql.sql_files import SqlMigration
 
 LOCK = 0x68656164776179  # "headway": one process migrates at a time
 

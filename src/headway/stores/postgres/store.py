@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.domain.failure import first_line
 from headway.domain.validation import check_identifier
-from headway.drivers.postgres_connection import connect_arguments, describe, unreachable
+from headway.drivers.postgres_dsn import connect_arguments, describe, unreachable
 from headway.errors import (
     DataRefused,
     SchemaMissing,
@@ -30,6 +30,7 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
+from headway.stores.operation_retry import OperationRetry, once_more
 from headway.stores.postgres.claim import PostgresClaim
 from headway.stores.postgres.connection_reuse import ReusedConnections
 from headway.stores.postgres.connection_timeouts import ConnectionTimeouts
@@ -53,14 +54,13 @@ from headway.stores.postgres.migrate import applied_migrations, apply_migrations
 from headway.stores.postgres.prune_bounds import PruneBounds
 from headway.stores.postgres.reap_bounds import ReapBounds
 from headway.stores.postgres.settle import PostgresSettle
-from headway.stores.retry import OperationRetry, once_more
 from headway.stores.sql.audit import SqlAudit
 from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.drive import drive, drive_sync
-from headway.stores.sql.files import load_migrations
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows
 from headway.stores.sql.read import SqlRead
+from headway.stores.sql.sql_files import load_migrations
 from headway.stores.sql.statistics import SqlStatistics
 from headway.stores.sql.transfer import SqlTransfer
 from headway.stores.sql.workers import SqlWorkers

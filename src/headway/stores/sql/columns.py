@@ -8,7 +8,7 @@ A new column of a job touches:
 - `headway.domain.job`: JobRecord, NewJob if new jobs bring it, ClaimedJob if handlers need it;
 - the rows of the memory store and the documents of the MongoDB store.
 
-Statements refer to the lists by the names in `headway.stores.sql.files`.
+Statements refer to the lists by the names in `headway.stores.sql.sql_files`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from headway.domain.due_time import NOW, After, At
 from headway.domain.job import JobState, NewJob
-from headway.domain.schedule import NOW, After, At
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted

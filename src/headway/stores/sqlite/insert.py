@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from headway.domain.due_time import After, At
 from headway.domain.job import NewJob
-from headway.domain.schedule import After, At
 from headway.ports.statement import Row
 from headway.stores.sql.insert import JobRows
 

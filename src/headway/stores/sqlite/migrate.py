@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from headway.stores.sql.files import SqlMigration
+from headway.stores.sql.sql_files import SqlMigration
 
 
 def applied_migrations(connection: sqlite3.Connection, prefix: str) -> dict[int, int]:

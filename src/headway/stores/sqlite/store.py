@@ -31,10 +31,10 @@ from headway.runtime.forks import Forkable
 from headway.stores.sql.audit import SqlAudit
 from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
-from headway.stores.sql.files import load_migrations
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows, SqlInsert
 from headway.stores.sql.read import SqlRead
+from headway.stores.sql.sql_files import load_migrations
 from headway.stores.sql.statistics import SqlStatistics
 from headway.stores.sql.transfer import SqlTransfer
 from headway.stores.sql.workers import SqlWorkers

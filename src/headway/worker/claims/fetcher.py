@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
 from headway.domain.orders import ClaimOrder, QueueShare
@@ -21,11 +21,11 @@ from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
-from headway.worker.backoff import FailureStreak, sleep_unless
-from headway.worker.claims.claim_schedule import HOARDED, ClaimSchedule
+from headway.worker.claims.claim_timing import HOARDED, ClaimTiming
 from headway.worker.claims.slots import SUSPECT, Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
+from headway.worker.failure_streak import FailureStreak, sleep_unless
 from headway.worker.leases.reaper import Reaper
 from headway.worker.settings import WorkerSettings
 
@@ -42,7 +42,7 @@ class Fetcher:
 
     def __init__(
         self,
-        schedule: ClaimSchedule,
+        schedule: ClaimTiming,
         slots: Slots,
         dispatcher: Dispatcher,
         committer: Committer,

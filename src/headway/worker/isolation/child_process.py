@@ -26,7 +26,7 @@ from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler, isolated
 from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import plan_successor
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.worker.isolation.child_progress import ChildAttempt, ProgressSender
 from headway.worker.isolation.logs import LogForwarder
 from headway.worker.isolation.messages import (

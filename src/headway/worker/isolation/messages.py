@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from headway.domain.due_time import After, At
 from headway.domain.job import ClaimedJob
 from headway.domain.request import (
     AnyRequest,
@@ -19,7 +20,6 @@ from headway.domain.request import (
     Request,
     SequenceReference,
 )
-from headway.domain.schedule import After, At
 from headway.errors import Failure
 
 length = struct.Struct("!I")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from random import random
 from typing import Any
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.health import BEAT_EVERY
 from headway.domain.lease import Verdict
 from headway.domain.queries import WorkerRecord
@@ -27,10 +27,10 @@ from headway.worker.attempt import (
     Attempt,
     reason_for,
 )
-from headway.worker.backoff import FailureStreak
+from headway.worker.attempt_events import Reporter
+from headway.worker.failure_streak import FailureStreak
 from headway.worker.leases.heartbeat_thread import Beats, Call, HeartbeatRunner
-from headway.worker.leases.outage import Outage
-from headway.worker.report import Reporter
+from headway.worker.leases.store_outage import Outage
 
 FRESH = 0.9
 """The part of a lease that must be left for it not to be renewed yet."""

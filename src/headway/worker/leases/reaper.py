@@ -12,7 +12,7 @@ from datetime import datetime
 from random import random
 
 from headway.after_commit.effects import Effects, Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
 from headway.domain.failure import decode_failure
 from headway.domain.lease import Verdict
@@ -21,8 +21,8 @@ from headway.domain.settlement import Lose, Release, Settlement
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
-from headway.worker.backoff import FailureStreak, sleep_unless
-from headway.worker.leases.outage import Outage
+from headway.worker.failure_streak import FailureStreak, sleep_unless
+from headway.worker.leases.store_outage import Outage
 
 MOST_AT_ONCE = 100
 

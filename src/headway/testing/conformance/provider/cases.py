@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from headway.app import Headway
+from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.request import Dedup
 from headway.domain.retry import Fixed
-from headway.domain.schedule import After
 from headway.errors import ConfigurationError
 from headway.jobs.job import Job
 from headway.testing.conformance.case import Cases

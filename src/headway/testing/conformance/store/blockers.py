@@ -6,9 +6,9 @@ from datetime import datetime
 
 from msgspec import structs
 
+from headway.domain.due_time import At
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.schedule import At
 from headway.domain.settlement import Complete, Fail, Freed, Retry
 from headway.errors import InvalidOption, JobNotFound, WrongState
 from headway.ports.store import Store

@@ -11,13 +11,13 @@ from uuid import UUID, uuid4
 
 import msgspec
 
+from headway.domain.due_time import After
 from headway.domain.failure import encode_failure
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
-from headway.domain.schedule import After
 from headway.domain.settlement import (
     Complete,
     Fail,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from headway.domain.due_time import After, At
 from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Lease, Verdict
 from headway.domain.orders import QueueShare
-from headway.domain.schedule import After, At
 from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.domain.due_time import After
 from headway.domain.failure import encode_failure
 from headway.domain.job import JobState
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
-from headway.domain.schedule import After
 from headway.domain.settlement import Fail
 from headway.domain.views import Count
 from headway.errors import Failure

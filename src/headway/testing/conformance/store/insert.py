@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+from headway.domain.due_time import After, At
 from headway.domain.job import JobRecord, JobState
-from headway.domain.schedule import After, At
 from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.queries import JobCount, JobFilter
-from headway.domain.schedule import After
 from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises

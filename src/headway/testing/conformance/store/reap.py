@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headway.domain.due_time import After
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_absence
-from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from headway.domain.due_time import After, At
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.schedule import After, At
 from headway.domain.settlement import Complete, Fail
 from headway.errors import DuplicateJob, JobNotFound
 from headway.ports.store import Store

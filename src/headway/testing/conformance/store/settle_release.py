@@ -6,9 +6,9 @@ from datetime import datetime
 
 import msgspec
 
+from headway.domain.due_time import After, At
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.schedule import After, At
 from headway.domain.settlement import Release, Reschedule, Retry
 from headway.domain.validation import LATEST, LONGEST
 from headway.ports.store import Store

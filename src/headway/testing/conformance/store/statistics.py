@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.queries import (
     EndedCount,
@@ -17,7 +18,6 @@ from headway.domain.queries import (
     QueueRecord,
     Tally,
 )
-from headway.domain.schedule import After
 from headway.domain.settlement import Fail, Lose
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.orders import PruneRule
-from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
-from headway.domain.schedule import After
 from headway.ports.store import Store
 from headway.testing.conformance.store.builders import (
     T0,

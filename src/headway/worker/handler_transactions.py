@@ -22,9 +22,9 @@ from headway.ports.clock import Clock
 from headway.ports.store import Inserted, Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import Attempt, reason_for
-from headway.worker.backoff import FailureStreak
+from headway.worker.attempt_events import Known, Reporter
+from headway.worker.failure_streak import FailureStreak
 from headway.worker.leases.heartbeat import Heartbeat
-from headway.worker.report import Known, Reporter
 
 Manager = AbstractAsyncContextManager[Any]
 BeginTransaction = Callable[[], Manager]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import (
     AttemptCompleted,
     AttemptFailed,

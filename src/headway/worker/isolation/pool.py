@@ -27,7 +27,8 @@ from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
 from headway.worker.attempt import Attempt
-from headway.worker.isolation import child_process, guard
+from headway.worker.isolation import orphan_killer
+from headway.worker.isolation import child_process
 from headway.worker.isolation.child_progress import hear_progress
 from headway.worker.isolation.logs import log_here
 from headway.worker.isolation.messages import (
@@ -134,7 +135,7 @@ class _Guard:
     def __init__(self) -> None:
         # A session of its own: Ctrl-C in a terminal is not for it.
         self._process = subprocess.Popen(
-            [spawn.get_executable(), "-I", "-S", guard.__file__, str(os.getpid())],
+            [spawn.get_executable(), "-I", "-S", orphan_killer.__file__, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -177,7 +178,7 @@ class _Child:
             theirs.close()
         self._pid = self._process.pid or 0
         if guard is not None:
-            guard.tell(f"+{self._pid}\n")
+            orphan_killer.tell(f"+{self._pid}\n")
         atexit.register(self.kill)  # before multiprocessing waits for it without end
         self._end = _end_of(self._process)
         self._loop.add_reader(self._end, self._notice)

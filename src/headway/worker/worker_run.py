@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from headway.after_commit.effects import Publisher
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
@@ -29,23 +29,23 @@ from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
 from headway.runtime.polling import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
-from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
-from headway.worker.claims.claim_schedule import ClaimSchedule
+from headway.worker.attempt_events import Reporter
+from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.fetcher import Fetcher
 from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
+from headway.worker.failure_streak import NOTIFIER, FailureStreak, sleep_unless
+from headway.worker.handler_runner import Middleware, Runner
+from headway.worker.handler_transactions import BeginTransaction, Permits, WorkerTransactions
 from headway.worker.leases.heartbeat import Heartbeat
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner
-from headway.worker.leases.outage import Outage
 from headway.worker.leases.reaper import Reaper
+from headway.worker.leases.store_outage import Outage
 from headway.worker.loop_watch import LoopWatch
 from headway.worker.maintenance import Maintenance
 from headway.worker.progress import ProgressWriter
-from headway.worker.report import Reporter
-from headway.worker.runner import Middleware, Runner
 from headway.worker.settings import WorkerSettings
-from headway.worker.transactions import BeginTransaction, Permits, WorkerTransactions
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of
@@ -97,7 +97,7 @@ class WorkerRun:
         self._began_at = datetime.now(UTC)
         self._held = held
         self._slots = Slots(settings.work_queues(), settings.concurrency, settings.prefetch_for)
-        self._schedule = ClaimSchedule(settings, self._slots, clock, handlers, drain=drain)
+        self._schedule = ClaimTiming(settings, self._slots, clock, handlers, drain=drain)
         reporter = Reporter(worker, observers, clock, settings.lease_for)
         publisher = Publisher(store, notifier, observers, self._schedule.expect_own)
         outage = Outage(clock, settings.lease_for, held)

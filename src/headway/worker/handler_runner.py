@@ -17,7 +17,7 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
@@ -25,13 +25,13 @@ from headway.errors import Failure, InvalidPayload, UnknownJobType
 from headway.jobs.handler import Handler, Mode
 from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
-from headway.ports.attempt import current_attempt
+from headway.ports.current_attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
+from headway.worker.attempt_events import Reporter
 from headway.worker.committer import Committer
-from headway.worker.isolation.processes import EncodedOutput, Isolation
-from headway.worker.report import Reporter
+from headway.worker.handler_transactions import WorkerTransactions
+from headway.worker.isolation.pool import EncodedOutput, Isolation
 from headway.worker.tracebacks import HandlerFailed, describe
-from headway.worker.transactions import WorkerTransactions
 
 CallNext = Callable[[], Awaitable[Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import random
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.domain.events import NotifierFailed, StoreFailed, WorkerRecovered, WorkerTroubled
 from headway.runtime.store_errors import in_short
 

@@ -21,7 +21,7 @@ HOARDED = 0.5
 MOST_DUE_TIMES = 1_000
 
 
-class ClaimSchedule:
+class ClaimTiming:
     """Read by the fetcher; the parts that come after it, and the notifier, say when to look. Lives
     on one loop."""
 
