@@ -8,7 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
+from headway.after_commit.publisher import Publisher
 from headway.client.client import Client
 from headway.domain import lifecycle
 from headway.domain.job import JobState

@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.after_commit.effects import Publisher
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.domain.events import JobReaped, JobsPruned, TypesUnattended
 from headway.domain.job import JobState, NewJob
 from headway.domain.orders import ClaimOrder, PruneRule, QueueShare

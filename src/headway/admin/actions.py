@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.client import changes
 from headway.domain.due_time import After, At
 from headway.domain.events import JobsDeleted

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
 from headway.errors import ConfigurationError, InvalidOption

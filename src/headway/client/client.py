@@ -11,8 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.client import changes
 from headway.client.completion import Completion
 from headway.client.handle import Decode, Handle, decoder_of

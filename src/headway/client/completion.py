@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
+from headway.after_commit.publisher import Publisher
 from headway.client import changes
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import ContinuationRequest

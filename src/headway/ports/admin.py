@@ -1,8 +1,8 @@
 """What operators ask and do: the same questions and actions for CLI, dashboard and API.
 
 `headway.admin.questions` and `headway.admin.actions` answer from a store,
-`headway.cli.dashboard_client` asks a dashboard. `headway.admin.endpoints` has their addresses over HTTP. Everything is bounded: no
-question reads a whole table.
+`headway.cli.dashboard_client` asks a dashboard. `headway.admin.endpoints` has their addresses over
+HTTP. Everything is bounded: no question reads a whole table.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from headway.after_commit.effects import Publisher
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.app import Headway
 from headway.domain.job import JobRecord
 from headway.domain.queries import JobFilter

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.domain.failure import encode_failure
 from headway.domain.job import ClaimedJob, NewJob
 from headway.domain.lease import Verdict

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.effects import Publisher
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord

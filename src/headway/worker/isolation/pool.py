@@ -27,8 +27,7 @@ from headway.errors import Failure
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
 from headway.worker.attempt import Attempt
-from headway.worker.isolation import orphan_killer
-from headway.worker.isolation import child_process
+from headway.worker.isolation import child_process, orphan_killer
 from headway.worker.isolation.child_progress import hear_progress
 from headway.worker.isolation.logs import log_here
 from headway.worker.isolation.messages import (

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from random import random
 
-from headway.after_commit.effects import Effects, Publisher
+from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
 from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
 from headway.domain.failure import decode_failure
 from headway.domain.lease import Verdict
