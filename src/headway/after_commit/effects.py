@@ -1,5 +1,4 @@
-"""Effects of a transaction, and their publication after the commit: notifiers wake workers and
-waiters, observers are given events."""
+"""The effects of a transaction: notifications and events, collected until the commit."""
 
 from __future__ import annotations
 

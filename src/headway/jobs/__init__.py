@@ -1,4 +1,4 @@
 """From a function to rows: job types, signatures, arguments, codec, handlers, registry, plans of
-new jobs, and the Job that handlers get. Nothing is stored or run here. Client, worker, admin and
-app may import it.
+new jobs, and the Job that handlers get. No handler runs here. Client, worker, admin and app may
+import it.
 """

@@ -1,5 +1,5 @@
 """From requests to rows: the jobs that a start or a continuation stores, in order, with their ids,
-sequences, origins and blockers. Nothing is stored here."""
+sequences, origins and blockers; and the blockers of a continuation, stored before it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-select id from /*headway*/job where id in (select value from json_each(?1))
