@@ -177,7 +177,7 @@ class _Child:
             theirs.close()
         self._pid = self._process.pid or 0
         if guard is not None:
-            orphan_killer.tell(f"+{self._pid}\n")
+            guard.tell(f"+{self._pid}\n")
         atexit.register(self.kill)  # before multiprocessing waits for it without end
         self._end = _end_of(self._process)
         self._loop.add_reader(self._end, self._notice)
