@@ -196,7 +196,7 @@ def page(results: dict[str, Any], plots: dict[str, str]) -> str:
         f"fsync and synchronous_commit on, Python {machine['python']}, {machine['cpus']} CPUs for "
         "all of it."
     )
-    parts = ["# How it grows", "", about, "", f"Reproduce it with `{results['command']}`."]
+    parts = ["# Growth", "", about, "", f"Reproduce it with `{results['command']}`."]
     for axis in AXES:
         points = results["axes"].get(axis.key)
         if not points:

@@ -11,8 +11,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from headway import Headway, Job
-from headway.domain.retry import Fixed
+from headway import Fixed, Headway, Job
 
 DATABASE = os.environ.get("SHOP_DB", "shop.db")
 app = Headway(f"sqlite:///{DATABASE}")
