@@ -20,8 +20,8 @@ import msgspec
 from headway.after_commit.effects import Publisher
 from headway.after_commit.observers import Observers
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
-from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
+from headway.domain.views import Health
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
