@@ -27,7 +27,7 @@ from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
-from headway.runtime.polling import polling_saved
+from headway.runtime.poll_interval import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
 from headway.worker.backoff import NOTIFIER, FailureStreak, sleep_unless
 from headway.worker.claims.claim_schedule import ClaimSchedule
