@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
 from headway.admin.actions import StoreActions
@@ -149,12 +148,7 @@ class Headway(Client, Forkable):
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def worker(

@@ -16,7 +16,7 @@ from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import EVERYTHING, Interest
 from headway.ports.notifier import Disposer, Listener, NotifierStatus, StatusListener
-from headway.runtime.polling import polling_saved
+from headway.runtime.poll_interval import polling_saved
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
 from tests.notifiers.test_wakeups import Counting

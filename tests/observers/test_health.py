@@ -16,7 +16,7 @@ import pytest
 
 from headway.after_commit.observer_group import Observers
 from headway.domain import events
-from headway.domain.health import Health
+from headway.domain.views import Health
 from headway.observers.worker_endpoint import WorkerEndpoint
 from headway.worker.loop_watch import LoopWatch, find_place
 from tests.support.office import PATIENCE, Office

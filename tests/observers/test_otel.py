@@ -193,7 +193,7 @@ async def test_failed_attempts_say_so_and_each_has_a_span(
         assert event.name == "exception"
         assert (event.attributes or {})["exception.message"] == "no ink"
         stack = str((event.attributes or {})["exception.stacktrace"])
-        assert stack.splitlines()[1].startswith(f'  File "{Path(__file__).parent}')
+        assert stack.splitlines()[1].startswith(f'  File "{Path(__file__).parents[1]}')
     assert [(span.attributes or {})["headway.job.attempt"] for span in (first, second)] == [1, 2]
     assert trace_id(first) != trace_id(second)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headway.domain.health import Health
+from headway.domain.views import Health
 from headway.observers import worker_endpoint
 from headway.observers.worker_endpoint import WorkerEndpoint
 

@@ -10,9 +10,8 @@ from datetime import datetime
 
 import msgspec
 
-from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
-from headway.domain.queries import QueueRecord, WorkerRecord
+from headway.domain.queries import QueueRecord, WorkerRecord, is_alive
 from headway.domain.text import moment, plural, shortened, span
 from headway.domain.views import Explanation, Reason
 from headway.ports.statement import Operation, reading

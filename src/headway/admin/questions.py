@@ -13,19 +13,17 @@ from headway.admin.details import (
 )
 from headway.admin.statistics import (
     BUCKETS,
-    LATELY,
     buckets,
     by_state,
     fits,
     is_tallied,
     oldest,
     percentiles,
-    speeds,
     unsure,
 )
-from headway.domain.health import is_alive
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import (
+    LATELY,
     MAX_COUNTED,
     MAX_GRAPH,
     MAX_MINUTES,
@@ -34,6 +32,8 @@ from headway.domain.queries import (
     Page,
     Tally,
     WorkerRecord,
+    completed_per_second,
+    is_alive,
 )
 from headway.domain.validation import check_id
 from headway.domain.views import (
@@ -87,7 +87,7 @@ class StoreQuestions:
         lately = await self._store.run(self._store.throughput, *LATELY, now=now)
         latest = await self._store.run(self._store.ended, SAMPLES)
         workers = await self._store.run(self._store.workers)
-        speed = sum(speeds(lately).values())
+        speed = sum(completed_per_second(lately).values())
         states = by_state(tallies)
         done = [job for job in latest if job.state is JobState.COMPLETED and job.started_at]
         return Overview(
@@ -127,7 +127,7 @@ class StoreQuestions:
         lately = await self._store.run(self._store.throughput, *LATELY, now=now)
         workers = await self._living(now)
         paused = {queue.name: queue.paused_at for queue in managed}
-        speed = speeds(lately)
+        speed = completed_per_second(lately)
         by_name: dict[str, list[Tally]] = {name: [] for name in paused}
         for worker in workers:
             for name in worker.queues:

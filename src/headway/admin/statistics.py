@@ -1,8 +1,7 @@
-"""Statistics from the counts of a store: states, speeds, time slices, percentiles."""
+"""Statistics from the counts of a store: states, time slices, percentiles."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -12,8 +11,6 @@ from headway.domain.queries import EndedCount, JobFilter, Tally
 from headway.domain.views import Bucket, Count, Percentiles, ShownState
 
 BUCKETS = 60
-LATELY = (12, 5.0)
-"""Time slices for the current speed: a minute in all."""
 
 
 def is_tallied(which: JobFilter) -> bool:
@@ -64,16 +61,6 @@ def oldest(tallies: Iterable[Tally], now: datetime) -> float | None:
         if tally.state is JobState.PENDING and tally.due and tally.oldest is not None
     ]
     return max((now - min(moments)).total_seconds(), 0.0) if moments else None
-
-
-def speeds(lately: Iterable[EndedCount]) -> dict[str, float]:
-    """Completed per second, by queue."""
-    slices, _ = LATELY
-    speeds: dict[str, float] = defaultdict(float)
-    for count in lately:
-        if count.state is JobState.COMPLETED:
-            speeds[count.queue] += count.count / count.covered / slices
-    return dict(speeds)
 
 
 def buckets(ended: Iterable[EndedCount], seconds: float, now: datetime) -> list[Bucket]:

@@ -10,7 +10,7 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.filters import read_filter, read_ids
-from headway.cli.output import print_json, say, tell
+from headway.cli.output import say, tell
 from headway.cli.safe_text import harmless
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl
@@ -29,8 +29,7 @@ def act(
     words: Sequence[str],
     *,
     confirmed: bool,
-    as_json: bool,
-) -> None:
+) -> Batch:
     """On the jobs with these ids, or on all jobs that match the filter."""
 
     async def run(session: Session) -> Batch:
@@ -42,12 +41,12 @@ def act(
             confirm(sentence, confirmed=confirmed)
         return await _on_these(session, action, ids)
 
-    done = in_session(target, run)
-    if as_json:
-        print_json(done)
-    else:
-        passed = f", {done.passed_over:,} passed over" if done.passed_over else ""
-        tell(f"{plural(done.changed, 'job')} {DONE[action]}{passed}")
+    return in_session(target, run)
+
+
+def print_batch(action: JobAction, done: Batch) -> None:
+    passed = f", {done.passed_over:,} passed over" if done.passed_over else ""
+    tell(f"{plural(done.changed, 'job')} {DONE[action]}{passed}")
 
 
 def confirm(sentence: str, *, confirmed: bool) -> None:

@@ -86,11 +86,12 @@ def print_job(detail: JobDetail) -> None:
         _print_attempt(attempt, now)
 
 
-def print_reasons(explanation: Explanation, depth: int = 1) -> None:
-    """Why the blockers are not done, indented under the job that they block."""
+def print_explanation(explanation: Explanation, depth: int = 0) -> None:
+    """Why the job waits; why its blockers are not done, indented under it."""
+    label = f"{INDENT * depth}{explanation.job_id}: " if depth else ""
+    tell(f"{label}{explanation.sentence}")
     for reason in explanation.because:
-        tell(f"{INDENT * depth}{reason.job_id}: {reason.sentence}")
-        print_reasons(reason, depth + 1)
+        print_explanation(reason, depth + 1)
 
 
 def _print_related(title: str, related: list[BlockerView]) -> None:

@@ -5,12 +5,13 @@ Results go to stdout, everything else to stderr. Tables fit the terminal; piped,
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 import msgspec
@@ -20,6 +21,8 @@ from headway.domain.text import number
 from headway.domain.views import Count
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 GAP = "  "
 NARROWEST = 8
@@ -42,6 +45,23 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
         function
     )
+
+
+def printed_by(show: Callable[[T], None]) -> Callable[[Callable[P, T]], Callable[..., None]]:
+    """Prints the result of a command: with `--json` as JSON, otherwise with `show`."""
+
+    def decorate(command: Callable[P, T]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapper(*args: Any, as_json: bool, **kwargs: Any) -> None:
+            result = command(*args, **kwargs)
+            if as_json:
+                print_json(result)
+            else:
+                show(result)
+
+        return json_option(wrapper)
+
+    return decorate
 
 
 def colours_wanted() -> bool | None:
@@ -86,8 +106,10 @@ class Column:
     right: bool = False
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """With a header; piped, nothing is cut."""
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], empty: str = ""
+) -> None:
+    """With a header; piped, nothing is cut. Without rows, says `empty`."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [
         max([width(column.title), *(width(row[place]) for row in cells)])
@@ -98,6 +120,8 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
     if cells:
         head = [column.title for column in columns]
         click.echo(click.style(_line(columns, widths, head), bold=True))
+    elif empty:
+        say(empty)
     for row in cells:
         click.echo(_line(columns, widths, row, coloured=True))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from headway.after_commit.effects import Effects
@@ -151,12 +150,7 @@ class SyncCompletion(Generic[R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._tx is not None and kind is None:
             self._publisher.publish_with_sync(self._tx, self._effects)
 

@@ -25,7 +25,7 @@ from headway.errors import (
 from headway.ports.notifications import Interest, Notification
 from headway.ports.notifier import Disposer, Listener, Notifier, NotifierStatus, StatusListener
 from headway.ports.store import Store
-from headway.runtime.polling import polling_saved
+from headway.runtime.poll_interval import polling_saved
 
 POLL_EVERY = 0.1
 """Seconds between polls while no notifications can be received."""

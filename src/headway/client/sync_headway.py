@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import threading
-from types import TracebackType
 from typing import Self
 
 from headway.after_commit.observer_group import Observers
@@ -78,10 +77,5 @@ class SyncHeadway(SyncClient, Forkable):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
 from headway.django.connection_store import DjangoConnectionStore
 from headway.django.database import postgres_dsn
 from headway.drivers.postgres_dsn import describe
 from headway.notifiers.connection import ConnectionCallbacks, NotifierConnection
 from headway.notifiers.postgres import PostgresNotifier
-from headway.ports.store import MigrationStatus
 from headway.stores.postgres import PostgresStore
 
 
@@ -18,22 +20,12 @@ class DjangoPostgresWorkerStore(PostgresStore):
         super().__init__(postgres_dsn(using), schema=schema)
         self.using = using
 
-    async def open(self) -> None:
-        self._locate()
-        await super().open()
-
-    async def migrate(self) -> list[str]:
-        self._locate()
-        return await super().migrate()
-
-    async def migration_status(self) -> list[MigrationStatus]:
-        self._locate()
-        return await super().migration_status()
-
-    def _locate(self) -> None:
+    async def _connect(self) -> AsyncConnection[TupleRow]:
+        """To the database of the present settings; `open` then makes its pools for the same."""
         self._dsn = postgres_dsn(self.using)
         self.name = describe(self._dsn)
         self._claim_bounds.clear()  # those of another database do not hold here
+        return await super()._connect()
 
 
 class DjangoPostgresClientStore(DjangoConnectionStore, PostgresStore):

@@ -17,33 +17,66 @@ import msgspec
 from headway.errors import Failure
 
 
-class WorkerStarted(msgspec.Struct, frozen=True, gc=False):
+class WorkerEvent(msgspec.Struct, frozen=True, gc=False):
     worker: str
+
+
+class LoopEvent(WorkerEvent, frozen=True, gc=False):
+    seconds: float
+    """Duration of the blockage, so far if it goes on."""
+    where: str
+    """`file:line in function`."""
+
+
+class SequenceEvent(msgspec.Struct, frozen=True, gc=False):
+    sequence_id: str
+    type: str
+    queue: str
+    """The queue of the sequence's last job."""
+
+
+class JobEvent(msgspec.Struct, frozen=True, gc=False):
+    job_id: str
+    type: str
+    queue: str
+    sequence_id: str
+
+
+class LeaseEvent(JobEvent, frozen=True, gc=False):
+    """About a job that this worker has claimed."""
+
+    worker: str
+    version: int
+
+
+class AttemptEvent(LeaseEvent, frozen=True, gc=False):
+    attempt: int
+    """1 for the first attempt; lost attempts are not counted."""
+    trace_id: str | None
+
+
+class WorkerStarted(WorkerEvent, frozen=True, gc=False):
     queues: tuple[str, ...]
     types: tuple[str, ...]
     concurrency: int
 
 
-class WorkerStopping(msgspec.Struct, frozen=True, gc=False):
-    worker: str
+class WorkerStopping(WorkerEvent, frozen=True, gc=False): ...
 
 
-class WorkerStopped(msgspec.Struct, frozen=True, gc=False):
-    worker: str
+class WorkerStopped(WorkerEvent, frozen=True, gc=False): ...
 
 
-class WorkerTroubled(msgspec.Struct, frozen=True, gc=False):
+class WorkerTroubled(WorkerEvent, frozen=True, gc=False):
     """A part of the worker failed and tries again; one event per outage, at its beginning."""
 
-    worker: str
     part: str
     error: str
 
 
-class WorkerRecovered(msgspec.Struct, frozen=True, gc=False):
+class WorkerRecovered(WorkerEvent, frozen=True, gc=False):
     """The part that had failed works again."""
 
-    worker: str
     part: str
 
 
@@ -63,70 +96,40 @@ class NotifierFailed(msgspec.Struct, frozen=True, gc=False):
     error: str
 
 
-class LoopBlocked(msgspec.Struct, frozen=True, gc=False):
+class LoopBlocked(LoopEvent, frozen=True, gc=False):
     """A handler has blocked the worker's event loop for some time."""
 
-    worker: str
-    seconds: float
-    """So far."""
-    where: str
-    """`file:line in function`."""
     job_id: str | None
     type: str | None
 
 
-class LoopResumed(msgspec.Struct, frozen=True, gc=False):
+class LoopResumed(LoopEvent, frozen=True, gc=False):
     """The event loop runs again."""
 
-    worker: str
-    seconds: float
-    """Duration of the blockage."""
-    where: str
     type: str | None
 
 
-class SequenceCreated(msgspec.Struct, frozen=True, gc=False):
-    sequence_id: str
-    type: str
-    queue: str
+class SequenceCreated(SequenceEvent, frozen=True, gc=False): ...
 
 
-class SequenceCompleted(msgspec.Struct, frozen=True, gc=False):
-    sequence_id: str
-    type: str
-    queue: str
-    """The queue of its last job."""
+class SequenceCompleted(SequenceEvent, frozen=True, gc=False):
     seconds: float | None
     """Since it was created, by the store's clock; None where that is not known."""
 
 
-class SequenceFailed(msgspec.Struct, frozen=True, gc=False):
-    sequence_id: str
-    type: str
-    queue: str
+class SequenceFailed(SequenceEvent, frozen=True, gc=False):
     seconds: float | None
 
 
-class SequenceCancelled(msgspec.Struct, frozen=True, gc=False):
-    sequence_id: str
-    type: str
-    queue: str
+class SequenceCancelled(SequenceEvent, frozen=True, gc=False): ...
 
 
-class JobCreated(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
+class JobCreated(JobEvent, frozen=True, gc=False): ...
 
 
-class JobBlocked(msgspec.Struct, frozen=True, gc=False):
+class JobBlocked(JobEvent, frozen=True, gc=False):
     """The job was stored and waits for sequences."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
     blockers: int
 
 
@@ -138,66 +141,29 @@ class JobUnblocked(msgspec.Struct, frozen=True, gc=False):
     queue: str
 
 
-class AttemptStarted(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
-    worker: str
-    version: int
-    attempt: int
-    """1 for the first attempt; lost attempts are not counted."""
-    trace_id: str | None
+class AttemptStarted(AttemptEvent, frozen=True, gc=False):
     waited: float
     """Seconds between being due and being started."""
 
 
-class AttemptCompleted(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
-    worker: str
-    version: int
-    attempt: int
-    trace_id: str | None
+class AttemptCompleted(AttemptEvent, frozen=True, gc=False):
     seconds: float
     """Run time of the handler."""
 
 
-class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
-    worker: str
-    version: int
-    attempt: int
-    trace_id: str | None
+class AttemptFailed(AttemptEvent, frozen=True, gc=False):
     seconds: float
     failure: Failure
     retry_in: float | None
     """None: the job is not tried again."""
 
 
-class LeaseRenewed(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
-    worker: str
-    version: int
+class LeaseRenewed(LeaseEvent, frozen=True, gc=False): ...
 
 
-class LeaseLost(msgspec.Struct, frozen=True, gc=False):
+class LeaseLost(LeaseEvent, frozen=True, gc=False):
     """This worker no longer holds a job that it was running; its result is discarded."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
-    worker: str
-    version: int
     reason: str
 
 
@@ -209,11 +175,7 @@ class AlreadyCompleted(LeaseLost, frozen=True, gc=False):
     """The job was completed elsewhere meanwhile."""
 
 
-class JobCompleted(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
+class JobCompleted(JobEvent, frozen=True, gc=False):
     worker: str | None
     """None: it was completed without a worker."""
     version: int
@@ -221,24 +183,16 @@ class JobCompleted(msgspec.Struct, frozen=True, gc=False):
     """Since it was created, by the store's clock; None where that is not known."""
 
 
-class JobDeadLettered(msgspec.Struct, frozen=True, gc=False):
+class JobDeadLettered(JobEvent, frozen=True, gc=False):
     """The job failed, or was lost, for good."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
     failure: Failure
 
 
-class JobReaped(msgspec.Struct, frozen=True, gc=False):
+class JobReaped(JobEvent, frozen=True, gc=False):
     """A lease expired. `dead`: the job was dead-lettered for it. Not `charged`: the store was away,
     so that the worker could not renew the lease."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
     worker: str | None
     """The worker that held the lease."""
     version: int
@@ -246,48 +200,30 @@ class JobReaped(msgspec.Struct, frozen=True, gc=False):
     charged: bool = True
 
 
-class JobRescheduled(msgspec.Struct, frozen=True, gc=False):
+class JobRescheduled(JobEvent, frozen=True, gc=False):
     """The handler rescheduled the job; or, without a worker, an operator made it due now."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
     worker: str | None
 
 
-class JobReleased(msgspec.Struct, frozen=True, gc=False):
+class JobReleased(JobEvent, frozen=True, gc=False):
     """The worker gave the job back unfinished; no attempt or loss is charged."""
 
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
     worker: str
 
 
-class JobCancelled(msgspec.Struct, frozen=True, gc=False):
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
+class JobCancelled(JobEvent, frozen=True, gc=False): ...
 
 
-class JobRetried(msgspec.Struct, frozen=True, gc=False):
+class JobRetried(JobEvent, frozen=True, gc=False):
     """A failed or cancelled job is to be run again."""
-
-    job_id: str
-    type: str
-    queue: str
-    sequence_id: str
 
 
 class JobsDeleted(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
-class JobsPruned(msgspec.Struct, frozen=True, gc=False):
-    worker: str
+class JobsPruned(WorkerEvent, frozen=True, gc=False):
     count: int
 
 
@@ -333,16 +269,8 @@ Event = (
     | TypesUnattended
 )
 
-
-def lease_lost(
-    job_id: str, type: str, queue: str, sequence_id: str, worker: str, version: int, reason: str
-) -> LeaseLost:
-    """The event for this reason."""
-    facts = (job_id, type, queue, sequence_id, worker, version, reason)
-    match reason:
-        case "taken_by_another_worker":
-            return TakenByAnotherWorker(*facts)
-        case "already_completed":
-            return AlreadyCompleted(*facts)
-        case _:
-            return LeaseLost(*facts)
+LEASE_LOST_BY_REASON: dict[str, type[LeaseLost]] = {
+    "taken_by_another_worker": TakenByAnotherWorker,
+    "already_completed": AlreadyCompleted,
+}
+"""LeaseLost itself for all other reasons."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -19,6 +20,12 @@ MAX_GRAPH = 5_000
 """The most jobs in one graph."""
 MAX_MINUTES = 7 * 24 * 60
 """The longest time that an overview shows."""
+LATELY = (12, 5.0)
+"""Time slices for the current speed, their number and seconds: a minute in all."""
+BEAT_EVERY = 5.0
+"""Seconds between the heartbeats of a worker, at most."""
+ALIVE_FOR = timedelta(seconds=4 * BEAT_EVERY)
+"""A worker that was silent for longer counts as dead."""
 
 _PATH = re.compile(r'[^\s:"]+')
 
@@ -135,6 +142,16 @@ class EndedCount(msgspec.Struct, frozen=True, kw_only=True):
     covered: float
 
 
+def completed_per_second(lately: Iterable[EndedCount]) -> dict[str, float]:
+    """The current speed of each queue, from the counts of the `LATELY` slices."""
+    slices, _ = LATELY
+    speeds: dict[str, float] = defaultdict(float)
+    for each in lately:
+        if each.state is JobState.COMPLETED and each.covered > 0:
+            speeds[each.queue] += each.count / each.covered / slices
+    return dict(speeds)
+
+
 class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
     """Failed jobs with one fingerprint."""
 
@@ -186,3 +203,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     started_at: datetime
     seen_at: datetime
+
+
+def is_alive(worker: WorkerRecord, now: datetime) -> bool:
+    return worker.seen_at > now - ALIVE_FOR

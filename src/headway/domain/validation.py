@@ -29,12 +29,7 @@ _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 def check_name(kind: str, name: object) -> str:
     """Return `name` if it may name a job type, queue or worker; otherwise raise InvalidName."""
-    if not isinstance(name, str):
-        raise InvalidName(f"a {kind} must be a string, not {_kind(name)}")
-    if not name:
-        raise InvalidName(f"a {kind} must not be empty")
-    if len(name) > MAX_NAME:
-        raise InvalidName(f"a {kind} has at most {MAX_NAME} characters; this one has {len(name)}")
+    name = _check_length(kind, name, MAX_NAME)
     if not _NAME.fullmatch(name):
         raise InvalidName(
             f"{kind} {name!r} is not allowed: use letters, digits and _ . : / - "
@@ -45,15 +40,20 @@ def check_name(kind: str, name: object) -> str:
 
 def check_key(kind: str, key: object) -> str:
     """Return `key` if it may be a deduplication key: any text without NUL and surrogates."""
-    if not isinstance(key, str):
-        raise InvalidName(f"a {kind} must be a string, not {_kind(key)}")
-    if not key:
-        raise InvalidName(f"a {kind} must not be empty")
-    if len(key) > MAX_KEY:
-        raise InvalidName(f"a {kind} has at most {MAX_KEY} characters; this one has {len(key)}")
+    key = _check_length(kind, key, MAX_KEY)
     if "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
         raise InvalidName(f"a {kind} must not hold NUL or unpaired surrogate characters")
     return key
+
+
+def _check_length(kind: str, text: object, longest: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidName(f"a {kind} must be a string, not {_kind(text)}")
+    if not text:
+        raise InvalidName(f"a {kind} must not be empty")
+    if len(text) > longest:
+        raise InvalidName(f"a {kind} has at most {longest} characters; this one has {len(text)}")
+    return text
 
 
 def check_identifier(kind: str, name: object) -> str:

@@ -90,6 +90,17 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
     seen_ago: float
 
 
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of a worker, for the supervisor of its process."""
+
+    live: bool
+    """False: the worker is stuck, and only a restart helps."""
+    ready: bool
+    """The worker claims jobs and can store their results."""
+    problems: tuple[str, ...] = ()
+    """Why the worker is not live or not ready, in sentences."""
+
+
 class Reason(enum.StrEnum):
     """Why a job is in its state."""
 

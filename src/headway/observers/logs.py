@@ -9,13 +9,6 @@ from headway.domain import events
 from headway.domain.events import Event
 from headway.errors import Failure
 
-_SEQUENCES = (
-    events.SequenceCreated,
-    events.SequenceCompleted,
-    events.SequenceFailed,
-    events.SequenceCancelled,
-)
-
 
 class LogObserver:
     """Writes each event to a logger; events that need attention at WARNING or ERROR.
@@ -78,7 +71,9 @@ def fields(event: Event) -> dict[str, Any]:
             found["error_type"] = value.type
             found["error"] = value.message
         elif name == "type":
-            found["sequence_type" if isinstance(event, _SEQUENCES) else "job_type"] = value
+            found["sequence_type" if isinstance(event, events.SequenceEvent) else "job_type"] = (
+                value
+            )
         elif value is not None:
             found[name] = value
     return found
@@ -168,32 +163,11 @@ def line(event: Event) -> str:
             assert_never(event)
 
 
-def _job(
-    event: events.JobCreated
-    | events.JobBlocked
-    | events.JobUnblocked
-    | events.AttemptStarted
-    | events.AttemptCompleted
-    | events.AttemptFailed
-    | events.LeaseRenewed
-    | events.LeaseLost
-    | events.JobCompleted
-    | events.JobDeadLettered
-    | events.JobReaped
-    | events.JobRescheduled
-    | events.JobReleased
-    | events.JobCancelled
-    | events.JobRetried,
-) -> str:
+def _job(event: events.JobEvent | events.JobUnblocked) -> str:
     return f"{event.type} {event.job_id}"
 
 
-def _sequence(
-    event: events.SequenceCreated
-    | events.SequenceCompleted
-    | events.SequenceFailed
-    | events.SequenceCancelled,
-) -> str:
+def _sequence(event: events.SequenceEvent) -> str:
     return f"sequence {event.type} {event.sequence_id}"
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from headway.domain.job import JobState
-from headway.domain.queries import EndedCount, Tally, WorkerRecord
+from headway.domain.queries import LATELY, Tally, completed_per_second, is_alive
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations, Store
 from headway.runtime.forks import Forkable
@@ -19,10 +18,6 @@ FRESH_FOR = 5.0
 """Seconds for which an answer is reused."""
 TIMEOUT = 3.0
 """Seconds to wait for the store's answer."""
-SLICES, SLICE = 12, 5.0
-"""Number and seconds of the time slices that throughput is computed from: a minute."""
-ALIVE_FOR = timedelta(seconds=20)
-"""How long after its last heartbeat a worker counts as alive."""
 
 
 class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,25 +80,13 @@ class StoreGaugeReader(Forkable):
 def read_gauges(store: Operations) -> Operation[StoreGauges]:
     now = yield from store.time()
     tallies = yield from store.tally(now=now)
-    ended = yield from store.throughput(SLICES, SLICE, now=now)
+    ended = yield from store.throughput(*LATELY, now=now)
     queues = yield from store.managed_queues()
     workers = yield from store.workers()
     return StoreGauges(
         at=now,
         tallies=tallies,
-        per_second=_per_second(ended),
+        per_second=completed_per_second(ended),
         paused=frozenset(queue.name for queue in queues if queue.paused_at is not None),
-        workers=sum(_is_alive(worker, now) for worker in workers),
+        workers=sum(is_alive(worker, now) for worker in workers),
     )
-
-
-def _per_second(ended: list[EndedCount]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for each in ended:
-        if each.state is JobState.COMPLETED and each.covered > 0:
-            found[each.queue] += each.count / each.covered / SLICES
-    return dict(found)
-
-
-def _is_alive(worker: WorkerRecord, now: datetime) -> bool:
-    return worker.seen_at > now - ALIVE_FOR

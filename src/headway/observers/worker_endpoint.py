@@ -14,7 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from headway.domain.health import Health
+from headway.domain.views import Health
 from headway.runtime.forks import Forkable
 
 MAX_CONNECTIONS = 32

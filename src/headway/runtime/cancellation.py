@@ -8,7 +8,6 @@ asked for the cancellation would wait for an end that does not come. But the tas
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 
@@ -22,12 +21,7 @@ class Cancels:
         self.forget()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or issubclass(kind, Exception):
             self.check()
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from headway.after_commit.observer_group import Observers
 from headway.domain.events import (
+    LEASE_LOST_BY_REASON,
     AttemptCompleted,
     AttemptFailed,
     AttemptStarted,
@@ -17,10 +18,10 @@ from headway.domain.events import (
     JobDeadLettered,
     JobReleased,
     JobRescheduled,
+    LeaseLost,
     LeaseRenewed,
     SequenceCompleted,
     SequenceFailed,
-    lease_lost,
 )
 from headway.domain.failure import decode_failure
 from headway.domain.job import ClaimedJob, JobRecord, JobState, NewJob
@@ -83,32 +84,12 @@ class Reporter:
     def renewed(self, attempt: Attempt) -> None:
         """From any thread."""
         if self._observers.active:
-            claimed = attempt.claimed
-            self._observers.observe(
-                LeaseRenewed(
-                    claimed.id,
-                    claimed.type,
-                    claimed.queue,
-                    claimed.sequence_id,
-                    self._worker,
-                    claimed.lease.version,
-                )
-            )
+            self._observers.observe(LeaseRenewed(*self._lease_facts(attempt)))
 
     def lost(self, attempt: Attempt, reason: str) -> None:
         self._end_trace(attempt, reason)
-        claimed = attempt.claimed
-        self._observers.observe(
-            lease_lost(
-                claimed.id,
-                claimed.type,
-                claimed.queue,
-                claimed.sequence_id,
-                self._worker,
-                claimed.lease.version,
-                reason,
-            )
-        )
+        kind = LEASE_LOST_BY_REASON.get(reason, LeaseLost)
+        self._observers.observe(kind(*self._lease_facts(attempt), reason))
 
     def settled(self, attempts: Sequence[Attempt], known: Known, told: list[Event]) -> None:
         """Outcomes were committed: add their events to `told`."""
@@ -188,20 +169,19 @@ class Reporter:
     def _failed(self, attempt: Attempt, outcome: str, retry_in: float | None) -> AttemptFailed:
         failure = attempt.failure or Failure("Error", "")
         self._end_trace(attempt, outcome, failure)
-        claimed = attempt.claimed
         return AttemptFailed(
-            claimed.id,
-            claimed.type,
-            claimed.queue,
-            claimed.sequence_id,
-            self._worker,
-            claimed.lease.version,
-            claimed.attempts + 1,
+            *self._lease_facts(attempt),
+            attempt.claimed.attempts + 1,
             attempt.trace_id,
             attempt.seconds,
             failure,
             retry_in,
         )
+
+    def _lease_facts(self, attempt: Attempt) -> tuple[str, str, str, str, str, int]:
+        """The fields of a LeaseEvent."""
+        job = attempt.claimed
+        return job.id, job.type, job.queue, job.sequence_id, self._worker, job.lease.version
 
     def _continued(self, successor: NewJob, known: Known, told: list[Event]) -> None:
         sequence_id = successor.sequence_id or successor.id

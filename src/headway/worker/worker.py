@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headway.after_commit.observer_group import gathered
-from headway.domain.health import Health
+from headway.domain.views import Health
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock

@@ -20,14 +20,14 @@ import msgspec
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
-from headway.domain.health import Health
 from headway.domain.queries import WorkerRecord
+from headway.domain.views import Health
 from headway.jobs.handler import Handler
 from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
-from headway.runtime.polling import polling_saved
+from headway.runtime.poll_interval import polling_saved
 from headway.worker.attempt import SHUTDOWN, Attempt
 from headway.worker.attempt_events import Reporter
 from headway.worker.claims.claim_timing import ClaimTiming

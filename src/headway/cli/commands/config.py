@@ -12,7 +12,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.json_results import Setting
-from headway.cli.output import Column, json_option, print_json, print_table
+from headway.cli.output import Column, print_table, printed_by
 from headway.cli.target import DashboardUrl, Target, unloaded_argument
 from headway.domain.text import span
 from headway.errors import ConfigurationError
@@ -51,16 +51,16 @@ def config() -> None:
     """Show settings."""
 
 
+def _print_settings(found: list[Setting]) -> None:
+    print_table(COLUMNS, [(each.name, each.value, each.source) for each in found])
+
+
 @config.command()
 @unloaded_argument
-@json_option
-def show(target: Target, as_json: bool) -> None:
+@printed_by(_print_settings)
+def show(target: Target) -> list[Setting]:
     """Show the settings in effect, and where each was set. Secrets are masked."""
-    found = list(_settings(target))
-    if as_json:
-        print_json(found)
-    else:
-        print_table(COLUMNS, [(each.name, each.value, each.source) for each in found])
+    return list(_settings(target))
 
 
 def masked(text: str) -> str:

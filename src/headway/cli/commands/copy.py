@@ -14,7 +14,7 @@ from headway.app import Headway
 from headway.cli.actions import confirm
 from headway.cli.event_loop import run_loop
 from headway.cli.json_results import CopyResult
-from headway.cli.output import json_option, print_json, say, tell, watched
+from headway.cli.output import printed_by, say, tell, watched
 from headway.cli.target import Target
 from headway.domain.text import plural
 from headway.ports.transfer import Transfer
@@ -27,6 +27,10 @@ AWAY_FOR = 60.0
 SAY_EVERY = 5.0
 
 
+def _print_copied(copied: CopyResult) -> None:
+    tell(f"{plural(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
+
+
 @click.command()
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
@@ -35,10 +39,8 @@ SAY_EVERY = 5.0
     "--follow", is_flag=True, help="Keep moving jobs that are started in FROM, until Ctrl-C."
 )
 @click.option("--yes", "confirmed", is_flag=True, help="Do not ask.")
-@json_option
-def copy(
-    source: str, target: str, history: bool, follow: bool, confirmed: bool, as_json: bool
-) -> None:
+@printed_by(_print_copied)
+def copy(source: str, target: str, history: bool, follow: bool, confirmed: bool) -> CopyResult:
     """Move jobs from one store to another while producers and workers of both go on.
 
     Waiting, scheduled, blocked and failed jobs keep their state, with all jobs that belong to them;
@@ -47,11 +49,7 @@ def copy(
     """
     one, other = (Target(text, "the command line").load_app() for text in (source, target))
     mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
-    copied = run_loop(_copy(mover, one, other, follow=follow, confirmed=confirmed))
-    if as_json:
-        print_json(copied)
-    else:
-        tell(f"{plural(copied.moved, 'job')} moved in {copied.seconds:.1f} s")
+    return run_loop(_copy(mover, one, other, follow=follow, confirmed=confirmed))
 
 
 def transfer_of(app: Headway) -> Transfer:

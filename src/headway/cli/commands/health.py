@@ -12,7 +12,7 @@ from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.event_loop import run_loop
 from headway.cli.target import app_argument
-from headway.domain.health import is_alive
+from headway.domain.queries import is_alive
 
 ANSWER_WITHIN = 5.0
 """Seconds that the store has to answer."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import click
 
 from headway.app import Headway
-from headway.cli.actions import act
+from headway.cli.actions import act, print_batch
 from headway.cli.commands.jobs_tail import tail_jobs
 from headway.cli.filters import filter_argument, read_filter, targets_argument
 from headway.cli.job_text import moment_now, note_on, print_job
-from headway.cli.output import Column, json_option, print_json, print_table, say, watched
+from headway.cli.lists import list_options, print_list, read_list
+from headway.cli.output import Column, json_option, printed_by
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
 from headway.cli.times import duration
-from headway.domain.job import JobRecord
 from headway.domain.lifecycle import shown_state
-from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.queries import Page
 from headway.domain.text import ago
-from headway.domain.views import JobAction
+from headway.domain.views import Batch, JobAction, JobDetail
 
 COLUMNS = (
     Column("ID"),
@@ -39,30 +41,7 @@ def jobs() -> None:
     """
 
 
-@jobs.command("list")
-@filter_argument
-@target_option
-@click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
-)
-@click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
-@json_option
-def list_(
-    words: tuple[str, ...],
-    target: Headway | DashboardUrl,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
-    """List jobs that match, newest first."""
-
-    async def run(session: Session) -> Page:
-        return await find(session, read_filter(words), cursor, limit)
-
-    page = in_session(target, run)
-    if as_json:
-        print_json(page)
-        return
+def _print_jobs(page: Page) -> None:
     now = moment_now()
     rows = [
         (
@@ -76,24 +55,38 @@ def list_(
         )
         for job in page.jobs
     ]
-    print_table(COLUMNS, rows)
-    if not rows:
-        say("no jobs match")
-    if page.cursor is not None:
-        say(f"there may be more: --cursor {page.cursor}")
+    print_list(COLUMNS, rows, "no jobs match", page.cursor)
+
+
+@jobs.command("list")
+@list_options
+@printed_by(_print_jobs)
+def list_(
+    words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
+) -> Page:
+    """List jobs that match, newest first."""
+
+    async def run(session: Session) -> Page:
+        which, ask = read_filter(words), session.questions.jobs
+        return Page(
+            *await read_list(
+                lambda cursor, limit: ask(which, cursor=cursor, limit=limit),
+                lambda page: page.jobs,
+                cursor,
+                limit,
+            )
+        )
+
+    return in_session(target, run)
 
 
 @jobs.command()
 @click.argument("id")
 @target_option
-@json_option
-def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
+@printed_by(print_job)
+def show(id: str, target: Headway | DashboardUrl) -> JobDetail:
     """Show everything about one job."""
-    detail = in_session(target, lambda session: session.questions.job(id))
-    if as_json:
-        print_json(detail)
-    else:
-        print_job(detail)
+    return in_session(target, lambda session: session.questions.job(id))
 
 
 @jobs.command()
@@ -125,26 +118,12 @@ def _verb(action: JobAction, help: str) -> None:
     @targets_argument
     @target_option
     @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-    @json_option
-    def _(words: tuple[str, ...], target: Headway | DashboardUrl, yes: bool, as_json: bool) -> None:
-        act(target, action, words, confirmed=yes, as_json=as_json)
+    @printed_by(functools.partial(print_batch, action))
+    def _(words: tuple[str, ...], target: Headway | DashboardUrl, yes: bool) -> Batch:
+        return act(target, action, words, confirmed=yes)
 
 
 _verb(JobAction.RETRY, "Run failed or cancelled jobs again.")
 _verb(JobAction.CANCEL, "Cancel jobs that have not ended; handlers that run are interrupted.")
 _verb(JobAction.DELETE, "Delete sequences that have ended, with all their jobs.")
 _verb(JobAction.TRIGGER, "Run scheduled jobs now.")
-
-
-async def find(session: Session, which: JobFilter, cursor: str | None, limit: int) -> Page:
-    """As many as `limit`; a page may be short where a filter has to read many jobs."""
-    found: list[JobRecord] = []
-    while True:
-        wanted = min(limit - len(found), MAX_PAGE)
-        page = await session.questions.jobs(which, cursor=cursor, limit=wanted)
-        found += page.jobs
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit:
-            return Page(found, cursor)
-        if not page.jobs and watched():
-            say("searching …")

@@ -7,7 +7,7 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit
 from headway.cli.event_loop import run_loop
-from headway.cli.output import Column, json_option, print_json, print_table, say, tell
+from headway.cli.output import Column, json_option, print_json, print_table, printed_by, say, tell
 from headway.cli.target import app_argument
 from headway.ports.store import MigrationStatus
 
@@ -22,7 +22,7 @@ def migrate() -> None:
 @json_option
 def up(app: Headway, as_json: bool) -> None:
     """Apply the missing steps. Safe to repeat, and to run several times at once."""
-    applied = run_loop(_up(app))
+    applied = run_loop(app.store.migrate())
     if as_json:
         print_json(applied)
         return
@@ -32,30 +32,29 @@ def up(app: Headway, as_json: bool) -> None:
         say(f"{app.store.name} is up to date")
 
 
+def _print_steps(steps: list[MigrationStatus]) -> None:
+    rows = [
+        (step.name, step.applied_at.isoformat(" ", "seconds") if step.applied_at else "missing")
+        for step in steps
+    ]
+    print_table((Column("STEP"), Column("APPLIED AT")), rows)
+
+
 @migrate.command()
 @app_argument
-@json_option
-def status(app: Headway, as_json: bool) -> None:
+@printed_by(_print_steps)
+def status(app: Headway) -> list[MigrationStatus]:
     """Show which steps are applied, and which are missing."""
-    steps = run_loop(_status(app))
-    if as_json:
-        print_json(steps)
-    else:
-        rows = [
-            (
-                step.name,
-                step.applied_at.isoformat(" ", "seconds") if step.applied_at else "missing",
-            )
-            for step in steps
-        ]
-        print_table((Column("STEP"), Column("APPLIED AT")), rows)
+    return run_loop(app.store.migration_status())
 
 
 @migrate.command()
 @app_argument
 def check(app: Headway) -> None:
     """Exit with 0 if the schema is current, with 1 if a step is missing. For deployments."""
-    missing = [step.name for step in run_loop(_status(app)) if step.applied_at is None]
+    missing = [
+        step.name for step in run_loop(app.store.migration_status()) if step.applied_at is None
+    ]
     if missing:
         say(f"{app.store.name} lacks {', '.join(missing)}; run: headway migrate up")
         raise SystemExit(Exit.PROBLEM)
@@ -67,11 +66,3 @@ def check(app: Headway) -> None:
 def sql(app: Headway) -> None:
     """Print the schema as SQL, to be applied by hand."""
     click.echo(app.store.migration_script(), nl=False)
-
-
-async def _up(app: Headway) -> list[str]:
-    return await app.store.migrate()
-
-
-async def _status(app: Headway) -> list[MigrationStatus]:
-    return await app.store.migration_status()

@@ -6,12 +6,12 @@ import click
 
 from headway.app import Headway
 from headway.cli.json_results import PauseResult
-from headway.cli.output import Column, json_option, print_json, print_table, say, tell
+from headway.cli.output import Column, print_table, printed_by, tell
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
 from headway.cli.worker.process import run_worker
 from headway.domain.text import moment, span
-from headway.domain.views import Count, ShownState
+from headway.domain.views import Count, QueueSummary, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
 
@@ -37,15 +37,7 @@ def queues() -> None:
     """List, pause, resume or drain queues."""
 
 
-@queues.command("list")
-@target_argument
-@json_option
-def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
-    """List queues that hold jobs, were paused, or have a worker."""
-    found = in_session(target, lambda session: session.questions.queues())
-    if as_json:
-        print_json(found)
-        return
+def _print_queues(found: list[QueueSummary]) -> None:
     rows = [
         (
             queue.name,
@@ -57,27 +49,40 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
         )
         for queue in found
     ]
-    print_table(COLUMNS, rows)
-    if not rows:
-        say("no queues: no job was started, and no worker runs")
+    print_table(COLUMNS, rows, "no queues: no job was started, and no worker runs")
 
 
-@queues.command()
-@click.argument("names", nargs=-1, required=True)
-@target_option
-@json_option
-def pause(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Start no more jobs of these queues; running jobs go on."""
-    _pause(target, names, paused=True, as_json=as_json)
+@queues.command("list")
+@target_argument
+@printed_by(_print_queues)
+def list_(target: Headway | DashboardUrl) -> list[QueueSummary]:
+    """List queues that hold jobs, were paused, or have a worker."""
+    return in_session(target, lambda session: session.questions.queues())
 
 
-@queues.command()
-@click.argument("names", nargs=-1, required=True)
-@target_option
-@json_option
-def resume(names: tuple[str, ...], target: Headway | DashboardUrl, as_json: bool) -> None:
-    """Start jobs of these queues again."""
-    _pause(target, names, paused=False, as_json=as_json)
+def _print_paused(result: PauseResult) -> None:
+    tell(f"{', '.join(result.queues)} {'paused' if result.paused else 'resumed'}")
+
+
+def _verb(name: str, help: str, *, paused: bool) -> None:
+    """Add the command that pauses or resumes queues."""
+
+    @queues.command(name, help=help)
+    @click.argument("names", nargs=-1, required=True)
+    @target_option
+    @printed_by(_print_paused)
+    def _(names: tuple[str, ...], target: Headway | DashboardUrl) -> PauseResult:
+        async def run(session: Session) -> PauseResult:
+            change = session.actions.pause if paused else session.actions.resume
+            for each in names:
+                await change(each)
+            return PauseResult(queues=list(names), paused=paused)
+
+        return in_session(target, run)
+
+
+_verb("pause", "Start no more jobs of these queues; running jobs go on.", paused=True)
+_verb("resume", "Start jobs of these queues again.", paused=False)
 
 
 @queues.command()
@@ -91,23 +96,9 @@ def drain(names: tuple[str, ...], app: Headway, concurrency: int | None, verbose
     Does not wait for jobs that are due later, such as retries, nor for jobs on other workers.
     """
     try:
-        lanes = [WorkQueue(name) for name in dict.fromkeys(names)]
+        work_queues = [WorkQueue(name) for name in dict.fromkeys(names)]
     except InvalidRequest as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(
-        run_worker(app, queues=lanes, concurrency=concurrency, drain=True, verbose=verbose)
+        run_worker(app, queues=work_queues, concurrency=concurrency, drain=True, verbose=verbose)
     )
-
-
-def _pause(
-    target: Headway | DashboardUrl, names: tuple[str, ...], *, paused: bool, as_json: bool
-) -> None:
-    async def run(session: Session) -> None:
-        for name in names:
-            await (session.actions.pause(name) if paused else session.actions.resume(name))
-
-    in_session(target, run)
-    if as_json:
-        print_json(PauseResult(queues=list(names), paused=paused))
-    else:
-        tell(f"{', '.join(names)} {'paused' if paused else 'resumed'}")

@@ -6,23 +6,17 @@ import click
 
 from headway.app import Headway
 from headway.cli.commands.sequences_tree import print_tree
-from headway.cli.filters import filter_argument, read_filter
+from headway.cli.filters import read_filter
 from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceResult
-from headway.cli.output import (
-    Column,
-    json_option,
-    print_fields,
-    print_json,
-    print_table,
-    say,
-)
+from headway.cli.lists import list_options, print_list, read_list
+from headway.cli.output import Column, print_fields, print_table, printed_by
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_GRAPH, MAX_PAGE, JobFilter
 from headway.domain.text import ago
-from headway.domain.views import SequencePage, SequenceView
+from headway.domain.views import SequenceGraph, SequencePage
 
 COLUMNS = (
     Column("ID"),
@@ -46,47 +40,63 @@ def sequences() -> None:
     """List sequences, show one, or the tree of jobs around it."""
 
 
-@sequences.command("list")
-@filter_argument
-@target_option
-@click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
-)
-@click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
-@json_option
-def list_(
-    words: tuple[str, ...],
-    target: Headway | DashboardUrl,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
-    """List sequences whose current job matches, newest first."""
-
-    async def run(session: Session) -> SequencePage:
-        return await _find(session, read_filter(words), cursor, limit)
-
-    page = in_session(target, run)
-    if as_json:
-        print_json(page)
-        return
+def _print_sequences(page: SequencePage) -> None:
     now = moment_now()
     rows = [
         (each.id, each.type, each.state, each.job_type, each.steps, ago(each.created_at, now))
         for each in page.sequences
     ]
-    print_table(COLUMNS, rows)
-    if not rows:
-        say("no sequences match")
-    if page.cursor is not None:
-        say(f"there may be more: --cursor {page.cursor}")
+    print_list(COLUMNS, rows, "no sequences match", page.cursor)
+
+
+@sequences.command("list")
+@list_options
+@printed_by(_print_sequences)
+def list_(
+    words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
+) -> SequencePage:
+    """List sequences whose current job matches, newest first."""
+
+    async def run(session: Session) -> SequencePage:
+        which, ask = read_filter(words), session.questions.sequences
+        return SequencePage(
+            *await read_list(
+                lambda cursor, limit: ask(which, cursor=cursor, limit=limit),
+                lambda page: page.sequences,
+                cursor,
+                limit,
+            )
+        )
+
+    return in_session(target, run)
+
+
+def _print_sequence(shown: SequenceResult) -> None:
+    print_fields(
+        [
+            ("id", shown.id),
+            ("type", shown.type),
+            ("state", shown.state),
+            ("why", shown.explanation.sentence),
+            ("root", shown.root_id if shown.root_id != shown.id else None),
+        ]
+    )
+    click.echo()
+    now = moment_now()
+    print_table(
+        STEPS,
+        [
+            (job.position, job.type, shown_state(job, now), job.id, note_on(job, now))
+            for job in shown.jobs
+        ],
+    )
 
 
 @sequences.command()
 @click.argument("id")
 @target_option
-@json_option
-def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
+@printed_by(_print_sequence)
+def show(id: str, target: Headway | DashboardUrl) -> SequenceResult:
     """Show one sequence, job by job; ID is its own or that of one of its jobs."""
 
     async def run(session: Session) -> SequenceResult:
@@ -102,28 +112,7 @@ def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
             explanation=await session.questions.why(jobs[-1].id),
         )
 
-    shown = in_session(target, run)
-    if as_json:
-        print_json(shown)
-        return
-    now = moment_now()
-    print_fields(
-        [
-            ("id", shown.id),
-            ("type", shown.type),
-            ("state", shown.state),
-            ("why", shown.explanation.sentence),
-            ("root", shown.root_id if shown.root_id != shown.id else None),
-        ]
-    )
-    click.echo()
-    print_table(
-        STEPS,
-        [
-            (job.position, job.type, shown_state(job, now), job.id, note_on(job, now))
-            for job in shown.jobs
-        ],
-    )
+    return in_session(target, run)
 
 
 @sequences.command()
@@ -136,24 +125,7 @@ def show(id: str, target: Headway | DashboardUrl, as_json: bool) -> None:
     show_default=True,
     help="Most jobs to show.",
 )
-@json_option
-def tree(id: str, target: Headway | DashboardUrl, limit: int, as_json: bool) -> None:
+@printed_by(print_tree)
+def tree(id: str, target: Headway | DashboardUrl, limit: int) -> SequenceGraph:
     """Show all jobs under the root of a job or sequence: continuations, started jobs, blockers."""
-    graph = in_session(target, lambda session: session.questions.graph(id, at_most=limit))
-    if as_json:
-        print_json(graph)
-        return
-    print_tree(graph)
-    if not graph.complete:
-        say(f"there are more than {limit:,} jobs; --limit shows more of them")
-
-
-async def _find(session: Session, which: JobFilter, cursor: str | None, limit: int) -> SequencePage:
-    found: list[SequenceView] = []
-    while True:
-        wanted = min(limit - len(found), MAX_PAGE)
-        page = await session.questions.sequences(which, cursor=cursor, limit=wanted)
-        found += page.sequences
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit:
-            return SequencePage(found, cursor)
+    return in_session(target, lambda session: session.questions.graph(id, at_most=limit))

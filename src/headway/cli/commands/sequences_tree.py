@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from headway.cli.output import in_colour
+from headway.cli.output import in_colour, say
 from headway.cli.safe_text import harmless
 from headway.domain.views import EdgeKind, GraphNode, SequenceGraph
 
@@ -16,6 +16,8 @@ WORDS = {EdgeKind.STARTED: "started", EdgeKind.BLOCKS: "waits for"}
 def print_tree(graph: SequenceGraph) -> None:
     for line in tree_lines(graph):
         click.echo(line)
+    if not graph.complete:
+        say("there are more jobs; --limit shows more of them")
 
 
 def tree_lines(graph: SequenceGraph) -> list[str]:

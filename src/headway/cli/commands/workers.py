@@ -6,10 +6,11 @@ import click
 
 from headway.app import Headway
 from headway.cli.job_text import moment_now
-from headway.cli.output import Column, json_option, print_json, print_table, say
+from headway.cli.output import Column, print_table, printed_by
 from headway.cli.session import in_session
 from headway.cli.target import DashboardUrl, target_argument
 from headway.domain.text import ago, span
+from headway.domain.views import WorkerSummary
 
 COLUMNS = (
     Column("WORKER", shrinks=True),
@@ -27,15 +28,7 @@ def workers() -> None:
     """List workers."""
 
 
-@workers.command("list")
-@target_argument
-@json_option
-def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
-    """List workers, living or silent."""
-    found = in_session(target, lambda session: session.questions.workers())
-    if as_json:
-        print_json(found)
-        return
+def _print_workers(found: list[WorkerSummary]) -> None:
     now = moment_now()
     rows = [
         (
@@ -49,6 +42,12 @@ def list_(target: Headway | DashboardUrl, as_json: bool) -> None:
         )
         for each in found
     ]
-    print_table(COLUMNS, rows)
-    if not rows:
-        say("no worker runs; start one: headway worker")
+    print_table(COLUMNS, rows, "no worker runs; start one: headway worker")
+
+
+@workers.command("list")
+@target_argument
+@printed_by(_print_workers)
+def list_(target: Headway | DashboardUrl) -> list[WorkerSummary]:
+    """List workers, living or silent."""
+    return in_session(target, lambda session: session.questions.workers())

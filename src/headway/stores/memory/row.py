@@ -15,7 +15,7 @@ from headway.domain.lease import Lease
 from headway.domain.views import Progress
 
 if TYPE_CHECKING:
-    from headway.stores.memory.pending import Entry
+    from headway.stores.memory.pending_jobs import Entry
     from headway.stores.memory.transaction import MemoryTransaction
 
 

@@ -19,7 +19,7 @@ from headway.domain.lifecycle import judge_lease
 from headway.domain.queries import WorkerRecord
 from headway.domain.views import AuditRecord
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
-from headway.stores.memory.pending import PendingJobs
+from headway.stores.memory.pending_jobs import PendingJobs
 from headway.stores.memory.row import JobRow, restore
 from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction
 

@@ -17,9 +17,8 @@ from random import random
 from typing import Any
 
 from headway.after_commit.observer_group import Observers
-from headway.domain.health import BEAT_EVERY
 from headway.domain.lease import Verdict
-from headway.domain.queries import WorkerRecord
+from headway.domain.queries import BEAT_EVERY, WorkerRecord
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.worker.attempt import (

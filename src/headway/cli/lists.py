@@ -1,0 +1,59 @@
+"""Lists of jobs or sequences: their options, their pages, the cursor at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from headway.cli.filters import filter_argument
+from headway.cli.output import Column, print_table, say, watched
+from headway.cli.target import target_option
+from headway.domain.queries import MAX_PAGE
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class ListPage(Protocol):
+    @property
+    def cursor(self) -> str | None: ...
+
+
+A = TypeVar("A", bound=ListPage)
+
+
+def list_options(function: F) -> F:
+    """A filter, the target, `--limit` and `--cursor`."""
+    cursor = click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
+    limit = click.option(
+        "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
+    )
+    return filter_argument(target_option(limit(cursor(function))))
+
+
+async def read_list(
+    ask: Callable[[str | None, int], Awaitable[A]],
+    items: Callable[[A], list[T]],
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[T], str | None]:
+    """As many as `limit`; a page may be short where a filter has to read many jobs."""
+    found: list[T] = []
+    while True:
+        page = await ask(cursor, min(limit - len(found), MAX_PAGE))
+        found += items(page)
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return found, cursor
+        if not items(page) and watched():
+            say("searching …")
+
+
+def print_list(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], empty: str, cursor: str | None
+) -> None:
+    print_table(columns, rows, empty)
+    if cursor is not None:
+        say(f"there may be more: --cursor {cursor}")
