@@ -62,7 +62,7 @@ class Web(BaseHTTPRequestHandler):
 
 
 def post(url: str, body: str) -> str:
-    """What a person's browser does."""
+    """Sends the request that a browser would send."""
     request = urllib.request.Request(url, body.encode(), method="POST")
     try:
         with urllib.request.urlopen(request, timeout=10) as response:

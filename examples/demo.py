@@ -51,10 +51,10 @@ async def main() -> None:
         email = await app.start(send_email.request("ada@example.com"))
         say(f"   send_email: {await email.result(timeout=20)}")
         for attempt in await app.attempts(email.id):
-            say(f"   kept in its history: try {attempt.version} {attempt.outcome}")
+            say(f"   kept in its history: attempt {attempt.version} {attempt.outcome}")
         say()
 
-        say("3. a job that fails for good is kept as a dead letter, and retried when mended")
+        say("3. a job without attempts left is kept as a dead letter, and can be retried")
         tax = await app.start(report_tax.request(7))
         try:
             await tax.result(timeout=20)
@@ -62,7 +62,7 @@ async def main() -> None:
             say(f"   dead-lettered: {error.failure}")
         tax_office().touch()
         await app.retry(tax)
-        say(f"   the tax office is mended, retried: {await tax.result(timeout=20)}")
+        say(f"   the tax office is open, the job is retried: {await tax.result(timeout=20)}")
         say()
 
         say("4. a worker is killed with a job in its hands")
@@ -87,7 +87,7 @@ async def main() -> None:
 
         say("5. the worker is asked to stop")
         worker.send_signal(signal.SIGTERM)
-        say(f"   it finishes what it has and exits with {worker.wait(20)}")
+        say(f"   it finishes its jobs and exits with {worker.wait(20)}")
         states: dict[str, int] = {}
         for count in await app.counts():
             states[count.state] = states.get(count.state, 0) + count.count

@@ -90,7 +90,7 @@ async def main() -> None:
         except InvalidPayload as error:
             print(error)
         else:
-            print("what was encrypted with the new key is read with it alone")
+            print("the result was encrypted with the new key and is read with it alone")
 
 
 if __name__ == "__main__":

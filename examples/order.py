@@ -59,7 +59,7 @@ async def main() -> None:
             )
         )
         print(f"the order is {(await order.get()).state} until it is paid and packed")
-        tracking: str = await order.result(timeout=10)  # what the last job of the sequence returned
+        tracking: str = await order.result(timeout=10)  # the result of the last job
         jobs = (await app.list(sequence=order)).jobs[::-1]
         print(f"done: {tracking}, by way of {' and '.join(job.type for job in jobs)}")
         await worker.stop()

@@ -1,4 +1,4 @@
-"""A job that recurs: each run starts the next one, under its own deduplication key. So at most one
+"""A recurring job: each run starts the next one, under its own deduplication key. So at most one
 run is waiting, however often the report is started or a run is tried again.
 Run it: `python examples/recurring.py`
 """
@@ -35,7 +35,7 @@ async def report(job: Job, number: int) -> None:
     if number == 2 and job.attempt == 1:
         print(f"report {number}: fails, after the next one was scheduled")
         raise ConnectionError("the printer is on fire")
-    print(f"report {number}: done on try {job.attempt}")
+    print(f"report {number}: done on attempt {job.attempt}")
     if number == LAST:
         ended.set()
 

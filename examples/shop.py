@@ -25,17 +25,17 @@ async def charge(order_id: int, cents: int) -> str:
 
 @app.job(retry=Fixed(0.3))
 async def send_email(job: Job, to: str) -> str:
-    """Its mail server is down for the first two tries."""
+    """Its mail server is down for the first two attempts."""
     if job.attempt < 3:
         raise ConnectionError("the mail server is not there yet")
-    return f"delivered to {to} on try {job.attempt}"
+    return f"delivered to {to} on attempt {job.attempt}"
 
 
 @app.job(max_attempts=2, retry=Fixed(0.2))
 async def report_tax(order_id: int) -> str:
-    """Fails until somebody mends the tax office (creates the file)."""
+    """Fails until the tax office opens (somebody creates the file)."""
     if not tax_office().exists():
-        raise RuntimeError("the tax office answers 500")
+        raise RuntimeError("the tax office is closed")
     return f"order {order_id} reported"
 
 
@@ -51,10 +51,10 @@ async def pack(order_id: int) -> str:
 
 @app.job
 async def ship(job: Job[str, str], order_id: int) -> str:
-    """Runs when payment and packing are done; gets what they returned."""
+    """Runs when payment and packing are done; gets their results."""
     receipt, packed = job.blockers
     return f"order {order_id} shipped ({receipt}, {packed})"
 
 
 def tax_office() -> Path:
-    return Path(DATABASE).with_name("tax-office-is-mended")
+    return Path(DATABASE).with_name("tax-office-is-open")

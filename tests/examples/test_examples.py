@@ -32,14 +32,14 @@ SAID = {
     "recurring": [
         "started twice: the same sequence",
         "report 1: the next one is scheduled",
-        "report 1: done on try 1",
+        "report 1: done on attempt 1",
         "report 2: the next one is scheduled",
         "report 2: fails, after the next one was scheduled",
         "report 2: the next one is found scheduled",
-        "report 2: done on try 2",
+        "report 2: done on attempt 2",
         "report 3: the next one is scheduled",
-        "report 3: done on try 1",
-        "report 4: done on try 1",
+        "report 3: done on attempt 1",
+        "report 4: done on attempt 1",
         "4 reports in all",
     ],
     "report": [
@@ -61,7 +61,7 @@ SAID = {
         "stored is a token: True - with a name: False",
         "a worker with both keys takes it",
         "Dear Ada, it is only a cold.",
-        "what was encrypted with the new key is read with it alone",
+        "the result was encrypted with the new key and is read with it alone",
     ],
 }
 

@@ -1,4 +1,4 @@
-"""Found by its name when Django is set up."""
+"""Job types: `headway.django` imports the `jobs` module of each app."""
 
 from django.db import transaction
 

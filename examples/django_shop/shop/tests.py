@@ -11,7 +11,7 @@ from shop.tasks import mail_receipt
 
 
 class Enqueueing(TestCase):
-    """In a transaction that the test rolls back; on Django's own connection, like all else."""
+    """In a transaction that the test rolls back; on Django's own connection."""
 
     def test_an_order_starts_its_payment(self) -> None:
         answer = self.client.post("/orders", {"cents": 1999}, content_type="application/json")
@@ -34,7 +34,7 @@ class Enqueueing(TestCase):
 
 
 class Working(TransactionTestCase):
-    """With real commits, so that a worker sees what was started."""
+    """With real commits, so that a worker sees the started jobs."""
 
     def test_the_payment_is_made_and_the_receipt_mailed(self) -> None:
         answer = self.client.post("/orders", {"cents": 1999}, content_type="application/json")
