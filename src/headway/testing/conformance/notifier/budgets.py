@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.ports.notifications import JobsScheduled
 from headway.ports.notifier import Notifier, Reach
-from headway.testing.conformance.notifier.builders import (
+from headway.testing.conformance.notifier.kit import (
     Make,
     NotifierCases,
     RecordingListener,

@@ -8,7 +8,7 @@ from headway.errors import NotifierClosed
 from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.notifier.builders import (
+from headway.testing.conformance.notifier.kit import (
     Make,
     NotifierCases,
     RecordingListener,

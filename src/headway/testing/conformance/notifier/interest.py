@@ -10,7 +10,7 @@ from headway.ports.notifications import (
     SequenceEnded,
 )
 from headway.ports.notifier import Reach
-from headway.testing.conformance.notifier.builders import (
+from headway.testing.conformance.notifier.kit import (
     Make,
     NotifierCases,
     RecordingListener,

@@ -14,7 +14,7 @@ from headway.ports.notifications import (
     SequenceEnded,
 )
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
-from headway.testing.conformance.notifier.builders import (
+from headway.testing.conformance.notifier.kit import (
     PATIENCE,
     Make,
     NotifierCases,

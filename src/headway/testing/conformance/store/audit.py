@@ -12,7 +12,7 @@ from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     MICROSECOND,
     T0,
     StoreCases,

@@ -17,7 +17,7 @@ from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     T0,
     StoreCases,
     add,

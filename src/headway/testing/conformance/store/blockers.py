@@ -13,7 +13,7 @@ from headway.domain.settlement import Complete, Fail, Freed, Retry
 from headway.errors import InvalidOption, JobNotFound, WrongState
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     T0,

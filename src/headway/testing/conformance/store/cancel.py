@@ -8,7 +8,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     LEASE,
     StoreCases,
     at,

@@ -10,7 +10,7 @@ from headway.domain.validation import LONGEST
 from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     LEASE,
     MICROSECOND,
     T0,

@@ -15,7 +15,7 @@ from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     LEASE,
     StoreCases,
     add,

@@ -8,7 +8,7 @@ from headway.domain.job import JobState
 from headway.domain.settlement import Fail
 from headway.domain.validation import LONGEST
 from headway.ports.store import Inserted, Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     MICROSECOND,
     T0,

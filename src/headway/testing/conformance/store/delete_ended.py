@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.domain.job import JobState
 from headway.domain.settlement import Fail
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     StoreCases,
     add,

@@ -6,7 +6,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Complete, Retry
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     StoreCases,

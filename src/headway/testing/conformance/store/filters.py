@@ -12,7 +12,7 @@ from headway.domain.settlement import Fail
 from headway.domain.views import Count
 from headway.errors import Failure
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     T0,
     StoreCases,
     add,

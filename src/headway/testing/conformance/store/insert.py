@@ -10,7 +10,7 @@ from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     MICROSECOND,
     T0,
     TYPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.domain.queries import QueueRecord
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     LEASE,
     StoreCases,
     add,

@@ -7,7 +7,7 @@ from headway.domain.orders import ProgressReport, PruneRule
 from headway.domain.settlement import Retry
 from headway.domain.views import Progress
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     StoreCases,

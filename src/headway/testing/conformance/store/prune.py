@@ -9,7 +9,7 @@ from headway.domain.orders import PruneRule
 from headway.domain.settlement import Fail, Retry
 from headway.domain.validation import LONGEST
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     MICROSECOND,
     StoreCases,

@@ -10,7 +10,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.settlement import Complete, Fail, Release
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     StoreCases,

@@ -11,7 +11,7 @@ from headway.domain.lifecycle import after_absence
 from headway.domain.schedule import After
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     MICROSECOND,

@@ -6,7 +6,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     OTHER_ERROR,

@@ -11,7 +11,7 @@ from headway.domain.settlement import Complete, Fail
 from headway.errors import DuplicateJob, JobNotFound
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     T0,
     StoreCases,

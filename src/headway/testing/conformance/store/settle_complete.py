@@ -8,7 +8,7 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Fail, Release, Retry, Settled
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     T0,

@@ -9,7 +9,7 @@ from headway.domain.lease import Verdict
 from headway.domain.settlement import Fail, Retry, Settled
 from headway.domain.validation import LONGEST
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     LEASE,
     MICROSECOND,

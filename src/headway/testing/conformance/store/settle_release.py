@@ -12,7 +12,7 @@ from headway.domain.schedule import After, At
 from headway.domain.settlement import Release, Reschedule, Retry
 from headway.domain.validation import LATEST, LONGEST
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     MICROSECOND,
     T0,

@@ -20,7 +20,7 @@ from headway.domain.queries import (
 from headway.domain.schedule import After
 from headway.domain.settlement import Fail, Lose
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     OTHER_ERROR,
     T0,

@@ -8,7 +8,7 @@ from headway.domain.job import JobState
 from headway.domain.lease import Verdict
 from headway.domain.schedule import After
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     T0,
     StoreCases,
     add,
