@@ -1,5 +1,17 @@
 -- As find_newest, among the jobs with one root.
-with found as materialized (
+with last as (
+    select one.id
+    from (
+        (select id from /*headway*/job where id = $19::uuid and id < $1::uuid)
+        union all
+        (
+            select id from /*headway*/job
+            where root_id = $19::uuid and root_id <> id and id < $1::uuid
+            order by id desc limit $17::int
+        )
+    ) one
+    order by one.id desc offset $17::int - 1 limit 1
+), found as materialized (
     select /*record*/
     from (
         (select * from /*headway*/job where id = $19::uuid and id < $1::uuid)
@@ -15,19 +27,4 @@ with found as materialized (
     order by j.id desc
     limit $18::int
 )
-select
-    case when (select count(*) from found) < $18::int then (
-        select one.id
-        from (
-            (select id from /*headway*/job where id = $19::uuid and id < $1::uuid)
-            union all
-            (
-                select id from /*headway*/job
-                where root_id = $19::uuid and root_id <> id and id < $1::uuid
-                order by id desc limit $17::int
-            )
-        ) one
-        order by one.id desc offset $17::int - 1 limit 1
-    ) end,
-    found.*
-from (select) one left join found on true
+/*page*/
