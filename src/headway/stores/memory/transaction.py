@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
 from typing import Any, Self
 
 from headway.errors import StoreError
@@ -70,24 +69,14 @@ class MemoryTransaction(
         self._begin(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(self, kind is None)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
 
     def wait_for(self, other: MemoryTransaction) -> None:
         """Set the transaction that this one waits for. Raises StoreError for a deadlock."""
