@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, Iterator, MutableMapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, Self
 
 from headway.errors import StoreError
@@ -78,8 +78,9 @@ class MemoryTransaction(
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.__exit__(kind)
 
-    def wait_for(self, other: MemoryTransaction) -> None:
-        """Set the transaction that this one waits for. Raises StoreError for a deadlock."""
+    @contextmanager
+    def waiting_for(self, other: MemoryTransaction) -> Generator[None]:
+        """Meanwhile this transaction waits for the other. Raises StoreError for a deadlock."""
         ahead: MemoryTransaction | None = other
         while ahead is not None:
             if ahead is self:
@@ -89,6 +90,10 @@ class MemoryTransaction(
                 )
             ahead = ahead.waits_for
         self.waits_for = other
+        try:
+            yield
+        finally:
+            self.waits_for = None
 
 
 _DELETED: Any = object()

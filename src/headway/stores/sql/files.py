@@ -17,6 +17,7 @@ Each `find_` statement has two siblings that select less than the record: `count
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 
 import msgspec
@@ -92,6 +93,14 @@ def _listed(found: re.Match[str]) -> str:
         f"${place}::{JOB_COLUMNS[column]}{array}"
         for place, column in zip(places, columns, strict=True)
     )
+
+
+def migration_script(
+    begin: str, migrations: Iterable[SqlMigration], record: Callable[[SqlMigration], str]
+) -> str:
+    """All steps as SQL, to be applied by hand; `record` says that a step is applied."""
+    steps = [f"-- {each.name}\n{each.sql}\n{record(each)}" for each in migrations]
+    return "\n".join([begin, *steps, "commit;", ""])
 
 
 def load_migrations(package: str, qualifier: str) -> list[SqlMigration]:

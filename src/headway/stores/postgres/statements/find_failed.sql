@@ -8,20 +8,13 @@ with last as (
         order by id desc limit $17::int
     ) one
     order by one.id desc offset $17::int - 1 limit 1
-), found as materialized (
-    select /*record*/
-    from (
-        select one.*
-        from unnest($10::text[]) as f (fingerprint)
-        cross join lateral (
-            select * from /*headway*/job
-            where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
-            order by id desc limit $17::int
-        ) one
-        order by one.id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-/*page*/
+), candidate as (
+    select one.*
+    from unnest($10::text[]) as f (fingerprint)
+    cross join lateral (
+        select * from /*headway*/job
+        where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
+        order by id desc limit $17::int
+    ) one
+    order by one.id desc limit $17::int
+), /*page*/

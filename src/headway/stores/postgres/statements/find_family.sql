@@ -11,20 +11,13 @@ with last as (
         )
     ) one
     order by one.id desc offset $17::int - 1 limit 1
-), found as materialized (
-    select /*record*/
-    from (
-        (select * from /*headway*/job where id = $19::uuid and id < $1::uuid)
-        union all
-        (
-            select * from /*headway*/job
-            where root_id = $19::uuid and root_id <> id and id < $1::uuid
-            order by id desc limit $17::int
-        )
+), candidate as (
+    (select * from /*headway*/job where id = $19::uuid and id < $1::uuid)
+    union all
+    (
+        select * from /*headway*/job
+        where root_id = $19::uuid and root_id <> id and id < $1::uuid
         order by id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-/*page*/
+    )
+    order by id desc limit $17::int
+), /*page*/

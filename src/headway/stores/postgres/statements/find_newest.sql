@@ -3,11 +3,6 @@
 with last as (
     select id from /*headway*/job where id < $1::uuid
     order by id desc offset $17::int - 1 limit 1
-), found as materialized (
-    select /*record*/
-    from (select * from /*headway*/job where id < $1::uuid order by id desc limit $17::int) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-/*page*/
+), candidate as (
+    select * from /*headway*/job where id < $1::uuid order by id desc limit $17::int
+), /*page*/

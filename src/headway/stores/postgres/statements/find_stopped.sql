@@ -9,33 +9,26 @@ with last as (
         order by id desc limit $17::int
     ) one
     order by one.id desc offset $17::int - 1 limit 1
-), found as materialized (
-    select /*record*/
-    from (
-        (
-            select * from /*headway*/job
-            where state = 'failed' and state in ('blocked', 'failed', 'cancelled')
-                and 'failed' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
-        union all
-        (
-            select * from /*headway*/job
-            where state = 'blocked' and state in ('blocked', 'failed', 'cancelled')
-                and 'blocked' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
-        union all
-        (
-            select * from /*headway*/job
-            where state = 'cancelled' and state in ('blocked', 'failed', 'cancelled')
-                and 'cancelled' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
+), candidate as (
+    (
+        select * from /*headway*/job
+        where state = 'failed' and state in ('blocked', 'failed', 'cancelled')
+            and 'failed' = any($2::text[]) and id < $1::uuid
         order by id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-/*page*/
+    )
+    union all
+    (
+        select * from /*headway*/job
+        where state = 'blocked' and state in ('blocked', 'failed', 'cancelled')
+            and 'blocked' = any($2::text[]) and id < $1::uuid
+        order by id desc limit $17::int
+    )
+    union all
+    (
+        select * from /*headway*/job
+        where state = 'cancelled' and state in ('blocked', 'failed', 'cancelled')
+            and 'cancelled' = any($2::text[]) and id < $1::uuid
+        order by id desc limit $17::int
+    )
+    order by id desc limit $17::int
+), /*page*/

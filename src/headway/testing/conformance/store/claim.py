@@ -305,12 +305,16 @@ async def claiming_from_nothing_gives_nothing(store: Store) -> None:
     assert await kit.claim(store, "a", "b", "c") == []
 
 
+async def a_job_lost_once(store: Store) -> tuple[str, str]:
+    """Its queue and its id."""
+    lost = await kit.running(store)
+    await kit.reap(store, now=at(LEASE))
+    return lost.queue, lost.id
+
+
 @case
 async def jobs_that_were_lost_too_often_are_left_where_they_are(store: Store) -> None:
-    queue = kit.new_queue()
-    first = await kit.add(store, queue=queue)
-    await kit.claim_one(store, queue)
-    await kit.reap(store, now=at(LEASE))
+    queue, first = await a_job_lost_once(store)
     second = await kit.add(store, queue=queue, now=at(1))
     third = await kit.add(store, queue=queue, now=at(2))
     assert (await kit.claim_one(store, queue, now=at(40), most_losses=0)).id == second
@@ -321,10 +325,7 @@ async def jobs_that_were_lost_too_often_are_left_where_they_are(store: Store) ->
 
 @case
 async def jobs_that_were_left_keep_their_place(store: Store) -> None:
-    queue = kit.new_queue()
-    first = await kit.add(store, queue=queue)
-    await kit.claim_one(store, queue)
-    await kit.reap(store, now=at(LEASE))
+    queue, first = await a_job_lost_once(store)
     others = [await kit.add(store, queue=queue, now=at(1)) for _ in range(3)]
     assert (await kit.claim_one(store, queue, now=at(40), most_losses=0)).id == others[0]
     assert ids(await kit.claim(store, queue, now=at(40))) == [first, *others[1:]]
