@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ LOSSES = re.compile(
     re.MULTILINE,
 )
 CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
-LOCKED_AND_CHECKED = {"finish.sql"}
+LOCKED_AND_CHECKED = {"finish"}
 """Here the state was compared before, under the lock that is still held."""
 DELETIONS_LOCK = {
     "deletable": "for update",
@@ -37,23 +36,19 @@ DELETIONS_LOCK = {
 
 def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
     found: dict[str, Callable[[], None]] = {}
-    for entry in sorted(
-        (files(f"headway.stores.{store}") / "statements").iterdir(), key=lambda each: each.name
-    ):
-        if not entry.name.endswith(".sql"):
-            continue
-        text = entry.read_text()
+    whole = statements.whole_statements(f"headway.stores.{store}")
+    for statement, text in sorted(whole.items()):
         conditions = [match[1] for match in FENCE.finditer(text)]
         losses = [match[1] for match in LOSSES.finditer(text)]
         conditions += losses
-        if CHANGES.search(text) and entry.name not in LOCKED_AND_CHECKED:
+        if CHANGES.search(text) and statement not in LOCKED_AND_CHECKED:
             conditions += [match[1] for match in GUARD.finditer(text)]
         for condition in dict.fromkeys(conditions):
-            name = f"{store}: {entry.name} without `{condition}`"
-            found[name] = _without(store, entry.name.removesuffix(".sql"), condition)
+            name = f"{store}: {statement}.sql without `{condition}`"
+            found[name] = _without(store, statement, condition)
         for condition in losses:
-            name = f"{store}: {entry.name} never with `{condition}`"
-            found[name] = _without(store, entry.name.removesuffix(".sql"), condition, "and false")
+            name = f"{store}: {statement}.sql never with `{condition}`"
+            found[name] = _without(store, statement, condition, "and false")
     found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
     if store == "postgres":
         for statement, lock in DELETIONS_LOCK.items():

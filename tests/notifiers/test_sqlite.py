@@ -19,7 +19,7 @@ import pytest
 from headway.notifiers.sqlite import SqliteNotifier
 from headway.ports.notifications import JobsScheduled, SequenceEnded
 from headway.ports.notifier import NotifierStatus
-from headway.testing.conformance.notifier.builders import RecordingListener, interest_in
+from headway.testing.conformance.notifier.kit import RecordingListener, interest_in
 
 OTHER_PROCESS = """
 import asyncio, sys

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
+from headway.stores.sql.files import whole_statements
 
 from proof.mutants.sql_bugs import FENCE, seen_by_conformance
 
@@ -19,14 +19,15 @@ NO_FENCE = {"postgres": {"where j.lease_until > coalesce($1::timestamptz, statem
 def test_no_comparison_is_left_out(store: str) -> None:
     names = seen_by_conformance(store)
     missed: list[str] = []
-    for entry in (files(f"headway.stores.{store}") / "statements").iterdir():
-        for line in entry.read_text().splitlines():
-            if not COMPARISON.search(line.split("--")[0]):
+    for statement, text in whole_statements(f"headway.stores.{store}").items():
+        for line in text.splitlines():
+            if not COMPARISON.search(line):
                 continue
             if line.startswith(tuple(NO_FENCE.get(store, ()))):
                 continue
-            if f"{store}: {entry.name} without `{line.strip().removeprefix('and ')}`" not in names:
-                missed.append(f"{entry.name}: {line}")
+            condition = line.strip().removeprefix("and ")
+            if f"{store}: {statement}.sql without `{condition}`" not in names:
+                missed.append(f"{statement}.sql: {line}")
     assert missed == []
 
 

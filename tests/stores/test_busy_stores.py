@@ -23,7 +23,7 @@ from headway.stores.mongodb import MongoStore
 from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
-from headway.testing.conformance.store.builders import complete, new_job, running
+from headway.testing.conformance.store.kit import complete, new_job, running
 from tests.support.bench import Bench
 
 LARGE = "x" * 300_000

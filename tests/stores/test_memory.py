@@ -15,7 +15,7 @@ from headway.errors import ConfigurationError, StoreClosed, StoreError
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.stores.memory import MemoryStore, MemoryTransaction
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     LEASE,
     T0,
     add,

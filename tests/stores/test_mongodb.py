@@ -27,7 +27,7 @@ from headway.ports.notifications import JobsScheduled, Notification
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.find import SCAN
 from headway.stores.mongodb.statistics import READ_WHOLE
-from headway.testing.conformance.store.builders import (
+from headway.testing.conformance.store.kit import (
     ERROR,
     add,
     at,

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from headway.domain.job import JobRecord, JobState
+from headway.domain.validation import is_id
 from headway.errors import InvalidOption
 
 MAX_PAGE = 1_000
@@ -91,6 +92,14 @@ class Page(msgspec.Struct, frozen=True):
 
     jobs: list[JobRecord]
     cursor: str | None
+
+
+def check_page(cursor: str | None, limit: int, what: str) -> None:
+    """Refuse a page of a wrong size, and a cursor that is not an id."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} {what}, not {limit}")
+    if cursor is not None and not is_id(cursor):
+        raise InvalidOption(f"{cursor!r} is not the cursor of a page")
 
 
 class JobCount(msgspec.Struct, frozen=True):

@@ -95,6 +95,11 @@ def check_id(id: object) -> str:
         raise InvalidName(f"an id must be a UUID; {id[:80]!r} is not one") from None
 
 
+def is_id(text: object) -> bool:
+    """Whether the text is an id in its canonical form."""
+    return isinstance(text, str) and _CANONICAL_ID.fullmatch(text) is not None
+
+
 def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
     """Return the length of time in seconds, if it is allowed; 0 is allowed only with `zero`."""
     if isinstance(seconds, timedelta):

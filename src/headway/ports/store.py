@@ -211,11 +211,7 @@ class Operations(Protocol):
         ...
 
     def retry(
-        self,
-        ids: Sequence[str],
-        *,
-        input: str | None = None,
-        now: datetime | None = None,
+        self, ids: Sequence[str], *, input: str | None = None, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         """Make failed and cancelled jobs pending again, due now, attempts and losses back to 0,
         with another input if one is given. WRONG_STATE for all others. History stays."""

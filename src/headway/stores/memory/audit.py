@@ -10,9 +10,9 @@ import msgspec
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import judge_lease
 from headway.domain.orders import ProgressReport
+from headway.domain.queries import check_page
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.ports.statement import Operation
-from headway.stores.memory.find import CURSOR, before_cursor
 from headway.stores.memory.table import JobTable, moment
 
 
@@ -51,7 +51,7 @@ class MemoryAudit(JobTable):
 
     def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
         yield from ()
-        before = before_cursor(cursor, limit, "notes")
-        ids = sorted((id for id in self._audit if before is None or id < before), reverse=True)
-        more = CURSOR + ids[limit - 1] if len(ids) > limit else None
+        check_page(cursor, limit, "audit records")
+        ids = sorted((id for id in self._audit if cursor is None or id < cursor), reverse=True)
+        more = ids[limit - 1] if len(ids) > limit else None
         return AuditPage([self._audit[id] for id in ids[:limit]], more)

@@ -8,14 +8,11 @@ from heapq import nlargest
 from itertools import islice
 
 from headway.domain.filters import matches
-from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.queries import JobFilter, Page, check_page
 from headway.domain.views import Count
-from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow, to_record
 from headway.stores.memory.table import JobTable, moment
-
-CURSOR = "before:"
 
 
 class MemoryFind(JobTable):
@@ -28,17 +25,17 @@ class MemoryFind(JobTable):
         now: datetime | None = None,
     ) -> Operation[Page]:
         yield from ()
-        before = before_cursor(cursor, limit, "jobs")
+        check_page(cursor, limit, "jobs")
         found = nlargest(
             limit + 1,
             (
                 row
                 for row in matching(self._visible(), which, now)
-                if before is None or row.id < before
+                if cursor is None or row.id < cursor
             ),
             key=lambda row: row.id,
         )
-        more = CURSOR + found[limit - 1].id if len(found) > limit else None
+        more = found[limit - 1].id if len(found) > limit else None
         return Page([to_record(row) for row in found[:limit]], more)
 
     def count(
@@ -54,14 +51,3 @@ def matching(rows: Iterator[JobRow], which: JobFilter, now: datetime | None) -> 
         return rows
     now = moment(now)
     return (row for row in rows if matches(which, to_record(row), now))
-
-
-def before_cursor(cursor: str | None, limit: int, what: str) -> str | None:
-    """The id below which a page begins."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} {what}, not {limit}")
-    if cursor is None:
-        return None
-    if not cursor.startswith(CURSOR):
-        raise InvalidOption("that is not a cursor of this store; pass the cursor of the last page")
-    return cursor.removeprefix(CURSOR)

@@ -36,11 +36,7 @@ class MemoryManage(JobTable):
         return Verdict.APPLIED
 
     def retry(
-        self,
-        ids: Sequence[str],
-        *,
-        input: str | None = None,
-        now: datetime | None = None,
+        self, ids: Sequence[str], *, input: str | None = None, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         yield from ()
         now = moment(now)

@@ -19,6 +19,7 @@ from headway.ports.statement import Operation
 from headway.stores.memory.find import matching
 from headway.stores.memory.row import to_record
 from headway.stores.memory.table import JobTable, moment
+from headway.stores.tallies import TallyGroup, make_tallies
 
 
 class MemoryStatistics(JobTable):
@@ -38,24 +39,13 @@ class MemoryStatistics(JobTable):
     def tally(self, *, now: datetime | None = None) -> Operation[list[Tally]]:
         yield from ()
         now = moment(now)
-        groups: dict[tuple[str, str, JobState, bool], tuple[int, datetime]] = {}
+        groups: dict[TallyGroup, tuple[int, datetime, bool]] = {}
         for row in self._visible():
             due = row.state is not JobState.PENDING or row.run_at <= now
             key = row.spec.queue, row.spec.type, row.state, due
-            count, oldest = groups.get(key, (0, row.run_at))
-            groups[key] = count + 1, min(oldest, row.run_at)
-        return [
-            Tally(
-                queue=queue,
-                type=type_,
-                state=state,
-                due=due,
-                count=count,
-                exact=True,
-                oldest=oldest if state is JobState.PENDING else None,
-            )
-            for (queue, type_, state, due), (count, oldest) in sorted(groups.items())
-        ]
+            count, oldest, _ = groups.get(key, (0, row.run_at, True))
+            groups[key] = count + 1, min(oldest, row.run_at), True
+        return make_tallies(groups)
 
     def ended(self, limit: int) -> Operation[list[EndedJob]]:
         yield from ()

@@ -123,11 +123,8 @@ class MemoryStore(
             try:
                 return self._drive(own, partial(operation, *args, **kwargs))
             except Locked as locked:
-                own.wait_for(locked.owner)
-                try:
+                with own.waiting_for(locked.owner):
                     await asyncio.shield(asyncio.wrap_future(locked.owner.ended))
-                finally:
-                    own.waits_for = None
 
     def run_in_sync(
         self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -137,11 +134,8 @@ class MemoryStore(
             try:
                 return self._drive(own, partial(operation, *args, **kwargs))
             except Locked as locked:
-                own.wait_for(locked.owner)
-                try:
+                with own.waiting_for(locked.owner):
                     locked.owner.ended.result()
-                finally:
-                    own.waits_for = None
 
     def after_commit(self, tx: Any, callback: Callable[[], None]) -> bool:
         self._checked(tx).callbacks.append(callback)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, Iterator, MutableMapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, Self
 
 from headway.errors import StoreError
@@ -70,27 +69,18 @@ class MemoryTransaction(
         self._begin(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(self, kind is None)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
 
-    def wait_for(self, other: MemoryTransaction) -> None:
-        """Set the transaction that this one waits for. Raises StoreError for a deadlock."""
+    @contextmanager
+    def waiting_for(self, other: MemoryTransaction) -> Generator[None]:
+        """Meanwhile this transaction waits for the other. Raises StoreError for a deadlock."""
         ahead: MemoryTransaction | None = other
         while ahead is not None:
             if ahead is self:
@@ -100,6 +90,10 @@ class MemoryTransaction(
                 )
             ahead = ahead.waits_for
         self.waits_for = other
+        try:
+            yield
+        finally:
+            self.waits_for = None
 
 
 _DELETED: Any = object()

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.orders import ProgressReport
+from headway.domain.queries import check_page
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
 from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import literal, micros, moment, present
-from headway.stores.mongodb.find import check_page
 from headway.stores.mongodb.settle import holding
 
 
@@ -74,7 +74,7 @@ class MongoAudit(MongoPart):
 
     @reading
     def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
-        check_page(cursor, limit, "notes")
+        check_page(cursor, limit, "audit records")
         below: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
         documents = yield self._commands.find(
             below, sort={"_id": -1}, limit=limit + 1, collection=self._names.audit

@@ -5,9 +5,9 @@ All fields of a job are listed here, and nowhere else in the MongoDB store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
@@ -20,6 +20,8 @@ ORDER: Document = {"priority": -1, "run_at": 1, "_id": 1}
 """The order of claims."""
 OPEN = [str(state) for state in JobState if not state.terminal]
 NOT_COMPLETED = [str(state) for state in JobState if state is not JobState.COMPLETED]
+T = TypeVar("T")
+
 MOST = 10_000
 """Documents in one command."""
 LARGEST = 4_000_000
@@ -264,16 +266,18 @@ def to_attempt(job_id: str, entry: Document) -> AttemptRecord:
     )
 
 
-def in_parts(documents: Iterable[Document], field: str = "input") -> Iterator[list[Document]]:
-    """Documents in parts that fit into one command; `field` is the largest of each."""
-    part: list[Document] = []
+def in_parts(
+    items: Iterable[T], weigh: Callable[[T], int], *, most: int = MOST, largest: int = LARGEST
+) -> Iterator[list[T]]:
+    """Items in parts that fit into one command, by the length of the largest field of each."""
+    part: list[T] = []
     size = 0
-    for document in documents:
-        weight = len(document[field])
-        if part and (size + weight > LARGEST or len(part) == MOST):
+    for item in items:
+        weight = weigh(item)
+        if part and (size + weight > largest or len(part) == most):
             yield part
             part, size = [], 0
-        part.append(document)
+        part.append(item)
         size += weight
     if part:
         yield part

@@ -16,11 +16,9 @@ from msgspec import structs
 
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page
-from headway.domain.validation import check_id
+from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page, check_page
 from headway.domain.views import Count
 from headway.drivers.mongodb import Document
-from headway.errors import InvalidName, InvalidOption
 from headway.ports.statement import Operation, reading
 from headway.stores.mongodb.commands import JobCommands, MongoPart
 from headway.stores.mongodb.documents import micros, of_members, present, to_record
@@ -211,17 +209,6 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
         any_needle = "|".join(map(re.escape, needles))
         wanted.append({"last_error": {"$regex": any_needle, "$options": "i"}})
     return {"$and": wanted}
-
-
-def check_page(cursor: str | None, limit: int, what: str) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} {what}, not {limit}")
-    try:
-        fits = cursor is None or check_id(cursor) == cursor
-    except InvalidName:
-        fits = False
-    if not fits:
-        raise InvalidOption(f"{cursor!r} is not the cursor of a page")
 
 
 def _fits(which: JobFilter, document: Document) -> bool:

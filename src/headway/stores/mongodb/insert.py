@@ -176,7 +176,7 @@ def insert_jobs(
         stored[job.id] = Inserted(job.id, run_at, waiting > 0)
     if met:
         yield from _await(commands, [last[blocker] for blocker in met])
-    for part in in_parts(new.values()):
+    for part in in_parts(new.values(), lambda document: len(document["input"])):
         yield Command({"insert": commands.names.job, "documents": part}, alone=alone)
     return stored
 

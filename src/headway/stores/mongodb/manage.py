@@ -30,11 +30,7 @@ class MongoManage(MongoPart):
         return (yield from self._change(ids, OPEN, change, ["token", "until"], JobState.CANCELLED))
 
     def retry(
-        self,
-        ids: Sequence[str],
-        *,
-        input: str | None = None,
-        now: datetime | None = None,
+        self, ids: Sequence[str], *, input: str | None = None, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         change: Document = {
             "state": {"$cond": [{"$gt": ["$waiting", 0]}, "blocked", "pending"]},

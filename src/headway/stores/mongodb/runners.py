@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any, TypeVar
 
 from bson.errors import BSONError
@@ -42,6 +43,7 @@ from headway.drivers.mongodb import (
 )
 from headway.ports.statement import Operation
 from headway.runtime.cancellation import Cancels
+from headway.stores.drive import drive, drive_sync
 from headway.stores.time_limits import LONGEST
 
 T = TypeVar("T")
@@ -62,40 +64,18 @@ DRIVER_ERRORS = (PyMongoError, BSONError, UnicodeError, OverflowError)
 """Errors that pymongo raises; the last two are Python's, for values that cannot be encoded."""
 
 
-async def drive(
-    operation: Operation[T], tries: TryCounter, execute: Callable[[Command], Awaitable[Any]]
-) -> T:
-    """Run an operation to its end: execute its commands and send it the answers."""
+def with_tries(operation: Operation[T], tries: TryCounter) -> Operation[T]:
+    """A try of the operation: its requests for the number of the try are answered."""
     tries.begin()
-    try:
-        asked: Command | TryRequest = next(operation)
-        while True:
-            if isinstance(asked, TryRequest):
-                asked = operation.send(tries.answer())
-            else:
-                asked = operation.send(await execute(asked))
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
-    finally:
-        operation.close()
-
-
-def drive_sync(operation: Operation[T], tries: TryCounter, execute: Callable[[Command], Any]) -> T:
-    """The same without an event loop."""
-    tries.begin()
-    try:
-        asked: Command | TryRequest = next(operation)
-        while True:
-            if isinstance(asked, TryRequest):
-                asked = operation.send(tries.answer())
-            else:
-                asked = operation.send(execute(asked))
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
-    finally:
-        operation.close()
+    with closing(operation):
+        try:
+            asked: Command | TryRequest = next(operation)
+            while True:
+                is_request = isinstance(asked, TryRequest)
+                asked = operation.send(tries.answer() if is_request else (yield asked))
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
 
 
 class MongoRunner:
@@ -110,7 +90,7 @@ class MongoRunner:
 
     async def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
-            answer = await drive(operation, tries, self._execute)
+            answer = await drive(with_tries(operation, tries), self._execute)
             if self._session is not None:
                 await commit(self._session)
         finally:
@@ -136,7 +116,7 @@ class MongoSyncRunner:
 
     def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
-            answer = drive_sync(operation, tries, self._execute)
+            answer = drive_sync(with_tries(operation, tries), self._execute)
             if self._session is not None:
                 commit_sync(self._session)
         finally:

@@ -26,7 +26,6 @@ from headway.domain.settlement import (
     Retry,
     Settled,
     Settlement,
-    without_repeats,
 )
 from headway.drivers.mongodb import Document, Try, TryRequest
 from headway.errors import JobNotFound, WrongState
@@ -35,6 +34,7 @@ from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     LARGEST,
     OPEN,
+    in_parts,
     literal,
     maybe_moment,
     micros,
@@ -44,6 +44,7 @@ from headway.stores.mongodb.documents import (
     stamp,
 )
 from headway.stores.mongodb.insert import insert_jobs
+from headway.stores.settlement import CompletionEffects, settle_in_batches, successors_of
 
 MOST = 200
 """Completions in one update; each of them searches its output in a list of that length."""
@@ -92,13 +93,7 @@ class MongoSettle(MongoPart):
     def settle(
         self, settlements: Sequence[Settlement], *, now: datetime | None = None
     ) -> Operation[Settled]:
-        verdicts: list[Verdict] = []
-        freed: list[Freed] = []
-        for batch in without_repeats(settlements):
-            answer = yield from self._settle_distinct(batch, now)
-            verdicts += answer.verdicts
-            freed += answer.freed
-        return Settled(verdicts, freed)
+        return settle_in_batches(self._settle_distinct, settlements, now)
 
     def _settle_distinct(
         self, settlements: Sequence[Settlement], now: datetime | None
@@ -188,30 +183,18 @@ class MongoSettle(MongoPart):
             {"sequence_id": 1, "awaited": 1},
         )
         applied.update(row["_id"] for row in rows)
-        successors = {
-            done.job_id: done.successor for done in completions if done.successor is not None
-        }
-        return (yield from self._after_completion(rows, successors, now))
+        return (yield from self._after_completion(rows, successors_of(completions), now))
 
     def _after_completion(
         self, rows: Sequence[Document], successors: dict[str, NewJob], now: datetime | None
     ) -> Operation[list[Freed]]:
         """Insert the successors and free the waiting jobs, in the transaction of the completion."""
-        following: list[NewJob] = []
-        awaited: set[str] = set()
-        ended: list[str] = []
-        for row in rows:
-            successor = successors.get(row["_id"])
-            if successor is not None:
-                following.append(successor)
-                if row.get("awaited"):
-                    awaited.add(successor.id)
-            elif row.get("awaited"):
-                ended.append(sequence_of(row))
-        yield from insert_jobs(self._commands, following, awaited, now)
-        if not ended:
+        completed = ((row["_id"], sequence_of(row), row.get("awaited", False)) for row in rows)
+        then = CompletionEffects(completed, successors)
+        yield from insert_jobs(self._commands, then.following, then.awaited, now)
+        if not then.ended:
             return []
-        return (yield from self._free(ended, now))
+        return (yield from self._free(then.ended, now))
 
     def _free(self, ended: list[str], now: datetime | None) -> Operation[list[Freed]]:
         """These sequences have completed: jobs that waited for them wait for fewer; those that wait
@@ -314,7 +297,7 @@ def _completions(
     for done in completions:
         alike[done.token, done.successor is not None].append(done)
     for (token, is_continued), group in alike.items():
-        for part in _in_parts(group):
+        for part in in_parts(group, _weight, most=MOST, largest=LARGEST // 2):
             which = holding({"$in": [done.job_id for done in part]}, token, now)
             if alone:
                 which["awaited"] = {"$ne": True}
@@ -331,6 +314,10 @@ def _completions(
             yield {"q": which, "u": [{"$set": change}, {"$unset": gone}], "multi": True}
 
 
+def _weight(done: Complete) -> int:
+    return len(done.output or "")
+
+
 def _output(completions: Sequence[Complete]) -> Document:
     """The output of each job, as an expression."""
     outputs = [done.output for done in completions]
@@ -338,20 +325,6 @@ def _output(completions: Sequence[Complete]) -> Document:
         return literal(outputs[0])
     place = {"$indexOfArray": [literal([done.job_id for done in completions]), "$_id"]}
     return {"$arrayElemAt": [literal(outputs), place]}
-
-
-def _in_parts(completions: Iterable[Complete]) -> Iterator[list[Complete]]:
-    part: list[Complete] = []
-    size = 0
-    for done in completions:
-        weight = len(done.output or "")
-        if part and (len(part) == MOST or size + weight > LARGEST // 2):
-            yield part
-            part, size = [], 0
-        part.append(done)
-        size += weight
-    if part:
-        yield part
 
 
 def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec import structs
 
@@ -34,6 +33,7 @@ from headway.stores.mongodb.documents import (
     to_record,
 )
 from headway.stores.mongodb.find import STOPPED, matching, search
+from headway.stores.tallies import TallyGroup, TallyPart, estimate_tallies, make_tallies
 
 COUNTED = 3_000
 """Jobs of one state that are counted; more are estimated."""
@@ -49,9 +49,6 @@ FAILURES_LOOKED_AT = 5_000
 """Failed jobs that are compared with a filter."""
 
 _ENDED = {"state": {"$in": sorted(map(str, TERMINAL))}, "finished_at": {"$gt": 0}}
-
-_Group = tuple[str, str, JobState, bool]
-"""Queue, type, state, due."""
 
 
 class MongoStatistics(MongoPart):
@@ -84,29 +81,22 @@ class MongoStatistics(MongoPart):
             documents = yield self._commands.aggregate(
                 _due(now), _grouped("queue", "type", "state", "due")
             )
-            return _tallies({_group(each): (*_numbers(each), True) for each in documents})
+            return make_tallies({_group(each): (*_numbers(each), True) for each in documents})
         documents = yield self._commands.aggregate(
             {"$sample": {"size": SAMPLE}}, _due(now), _grouped("queue", "type", "state", "due")
         )
-        sampled = {_group(each): each["count"] for each in documents}
+        estimated = {_group(each): round(each["count"] * total / SAMPLE) for each in documents}
         counted, cut = yield from self._counted(now)
-        groups: dict[_Group, tuple[int, Any, bool]] = {}
-        for group in sampled.keys() | counted.keys():
-            count, oldest = counted.get(group, (0, None))
-            exact = group[2] is not JobState.COMPLETED and _part(group) not in cut
-            if not exact and group in sampled:
-                count = max(count, round(sampled[group] * total / SAMPLE))
-            groups[group] = (count, oldest, exact)
-        return _tallies(groups)
+        return estimate_tallies(counted, cut, estimated)
 
     def _counted(
         self, now: datetime | None
-    ) -> Operation[tuple[dict[_Group, tuple[int, Any]], set[tuple[JobState, str | None]]]]:
+    ) -> Operation[tuple[dict[TallyGroup, tuple[int, datetime | None]], set[TallyPart]]]:
         """Counts of all states but completed, each from its index up to a bound; and the states
         that exceed it. Pending jobs are counted by queue, so a long queue hides no short one."""
         queues = yield from self._pending_queues()
         share = max(COUNTED // max(len(queues), 1), 50)
-        parts: dict[tuple[JobState, str | None], tuple[Document, Document, int]] = {
+        parts: dict[TallyPart, tuple[Document, Document, int]] = {
             (JobState.PENDING, queue): ({"state": "pending", "queue": queue}, ORDER, share)
             for queue in queues
         }
@@ -124,8 +114,8 @@ class MongoStatistics(MongoPart):
             for place, (which, order, most) in enumerate(parts.values())
         }
         (found,) = yield self._commands.lookups(now, looks)
-        counted: dict[_Group, tuple[int, Any]] = {}
-        cut: set[tuple[JobState, str | None]] = set()
+        counted: dict[TallyGroup, tuple[int, datetime | None]] = {}
+        cut: set[TallyPart] = set()
         for place, (part, (_, _, most)) in enumerate(parts.items()):
             groups: list[Document] = found[f"part{place}"]
             counted |= {_group(each): _numbers(each) for each in groups}
@@ -262,33 +252,10 @@ def _grouped(*fields: str) -> Document:
     return {"$group": {"_id": by, "count": {"$sum": 1}, "oldest": {"$min": "$run_at"}}}
 
 
-def _group(document: Document) -> _Group:
+def _group(document: Document) -> TallyGroup:
     by = document["_id"]
     return by["queue"], by["type"], JobState(by["state"]), by["due"]
 
 
-def _numbers(document: Document) -> tuple[int, Any]:
-    return document["count"], document["oldest"]
-
-
-def _part(group: _Group) -> tuple[JobState, str | None]:
-    """The part that is counted together: pending jobs by queue, others by state."""
-    queue, _, state, _ = group
-    return state, queue if state is JobState.PENDING else None
-
-
-def _tallies(groups: Mapping[_Group, tuple[int, Any, bool]]) -> list[Tally]:
-    found: Iterable[tuple[_Group, tuple[int, Any, bool]]] = sorted(groups.items())
-    return [
-        Tally(
-            queue=queue,
-            type=type_,
-            state=state,
-            due=due,
-            count=count,
-            exact=exact,
-            oldest=maybe_moment(oldest) if state is JobState.PENDING else None,
-        )
-        for (queue, type_, state, due), (count, oldest, exact) in found
-        if count
-    ]
+def _numbers(document: Document) -> tuple[int, datetime | None]:
+    return document["count"], maybe_moment(document["oldest"])

@@ -41,6 +41,7 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
+from headway.stores.drive import drive, drive_sync
 from headway.stores.mongodb.audit import MongoAudit
 from headway.stores.mongodb.claim import MongoClaim
 from headway.stores.mongodb.commands import MongoPart
@@ -56,14 +57,13 @@ from headway.stores.mongodb.runners import (
     MongoSyncRunner,
     begin,
     commit,
-    drive,
-    drive_sync,
     is_conflict,
     is_data_error,
     is_transient,
     is_unreachable,
     retry_conflicts,
     retry_conflicts_sync,
+    with_tries,
 )
 from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
@@ -228,8 +228,7 @@ class MongoStore(
                 await begin(tx)
             try:
                 return await drive(
-                    operation(*args, **kwargs),
-                    tries,
+                    with_tries(operation(*args, **kwargs), tries),
                     lambda command: run_command(database, command, tx),
                 )
             except PyMongoError as error:
@@ -263,8 +262,7 @@ class MongoStore(
         require_transaction(tx)
         database: Any = tx.client[self._database]
         return drive_sync(
-            operation(*args, **kwargs),
-            TryCounter(),
+            with_tries(operation(*args, **kwargs), TryCounter()),
             lambda command: run_command_sync(database, command, tx),
         )
 

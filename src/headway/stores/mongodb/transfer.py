@@ -93,7 +93,7 @@ class MongoTransfer(MongoPart):
             moved_document(moved, is_last=moved.job.position == last[moved.job.sequence_id])
             for moved in jobs
         )
-        for part in in_parts(documents):
+        for part in in_parts(documents, lambda document: len(document["input"])):
             yield Command({"insert": self._names.job, "documents": part})
 
     def stage(self, batch: str, jobs: Sequence[MovedJob]) -> Operation[None]:
@@ -109,7 +109,7 @@ class MongoTransfer(MongoPart):
             {"batch": batch}, {"_id": 1}, collection=self._names.staged_job, alone=False
         )
         if not earlier:  # else an earlier try staged it, and its answer was lost
-            for part in in_parts(staged, "content"):
+            for part in in_parts(staged, lambda document: len(document["content"])):
                 yield Command({"insert": self._names.staged_job, "documents": part})
 
     def take_staged(self, batch: str) -> Operation[list[MovedJob]]:

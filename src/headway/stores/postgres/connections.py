@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
@@ -48,14 +49,7 @@ def own_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection[Tup
             await connection.execute(SETTINGS)
 
     return AsyncConnectionPool(
-        dsn,
-        kwargs={**connect_arguments(dsn), "autocommit": True},
-        min_size=min(2, max_size),
-        max_size=max_size,
-        configure=configure,
-        open=False,
-        timeout=WAIT_FOR_CONNECTION,
-        reconnect_timeout=5,
+        dsn, configure=configure, **_pool_arguments(dsn, max_size, min_size=min(2, max_size))
     )
 
 
@@ -68,14 +62,7 @@ def handler_pool(dsn: str, max_size: int) -> AsyncConnectionPool[AsyncConnection
         await connection.set_autocommit(False)
 
     return AsyncConnectionPool(
-        dsn,
-        kwargs={**connect_arguments(dsn), "autocommit": False},
-        min_size=0,
-        max_size=max_size,
-        configure=configure,
-        open=False,
-        timeout=WAIT_FOR_CONNECTION,
-        reconnect_timeout=5,
+        dsn, configure=configure, **_pool_arguments(dsn, max_size, autocommit=False)
     )
 
 
@@ -89,16 +76,20 @@ def sync_pool(dsn: str, max_size: int) -> ConnectionPool[Connection[TupleRow]]:
         else:
             connection.execute(SETTINGS)
 
-    return ConnectionPool(
-        dsn,
-        kwargs={**connect_arguments(dsn), "autocommit": True},
-        min_size=0,
-        max_size=max_size,
-        configure=configure,
-        open=False,
-        timeout=WAIT_FOR_CONNECTION,
-        reconnect_timeout=5,
-    )
+    return ConnectionPool(dsn, configure=configure, **_pool_arguments(dsn, max_size))
+
+
+def _pool_arguments(
+    dsn: str, max_size: int, *, min_size: int = 0, autocommit: bool = True
+) -> dict[str, Any]:
+    return {
+        "kwargs": {**connect_arguments(dsn), "autocommit": autocommit},
+        "min_size": min_size,
+        "max_size": max_size,
+        "open": False,
+        "timeout": WAIT_FOR_CONNECTION,
+        "reconnect_timeout": 5,
+    }
 
 
 async def _find_pooler(connection: AsyncConnection[TupleRow]) -> bool:

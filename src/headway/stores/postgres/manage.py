@@ -18,21 +18,10 @@ class PostgresManage(SqlManage):
 
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
         started = time.monotonic()
+        # A given `now` may lie before what was pruned already: trust no bound.
+        bound = self._prune_bounds.bound(rule) if now is None else EVERYTHING
         ended = yield Statement(
-            self._sql["prunable"],
-            (
-                str(rule.state),
-                now,
-                rule.older_than,
-                None if rule.types is None else list(rule.types),
-                list(rule.except_types),
-                None if rule.queues is None else list(rule.queues),
-                list(rule.except_queues),
-                limit,
-                # A given `now` may lie before what was pruned already: trust no bound.
-                self._prune_bounds.bound(rule) if now is None else EVERYTHING,
-            ),
-            varied=True,
+            self._sql["prunable"], (*self._prunable(rule, limit, now), bound), varied=True
         )
         gone = yield from self._delete_sequences([(row[0], row[1]) for row in ended])
         self._prune_bounds.advance(

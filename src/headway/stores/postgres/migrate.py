@@ -7,6 +7,7 @@ from datetime import datetime
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from headway.stores.sql.files import migration_script
 from headway.stores.sql.sql_files import SqlMigration
 
 LOCK = 0x68656164776179  # "headway": one process migrates at a time
@@ -58,15 +59,9 @@ def prelude(schema: str) -> str:
 
 
 def script(schema: str, migrations: list[SqlMigration]) -> str:
-    """All steps as SQL, to be applied by hand."""
-    parts = ["begin;", prelude(schema)]
-    for migration in migrations:
-        parts += [
-            f"-- {migration.name}",
-            migration.sql,
-            (
-                f'insert into "{schema}".migration (version, name) '
-                f"values ({migration.version}, '{migration.name}');"
-            ),
-        ]
-    return "\n".join([*parts, "commit;", ""])
+    insert = f'insert into "{schema}".migration (version, name) values'
+    return migration_script(
+        f"begin;\n{prelude(schema)}",
+        migrations,
+        lambda migration: f"{insert} ({migration.version}, '{migration.name}');",
+    )

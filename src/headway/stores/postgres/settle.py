@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.domain.job import NewJob
-from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.columns import own_values
-from headway.stores.sql.settle import SqlSettle
+from headway.stores.sql.settle import SqlSettle, SuccessorPairs
 
 
 class PostgresSettle(SqlSettle):
@@ -17,14 +15,8 @@ class PostgresSettle(SqlSettle):
         yield Statement(self._sql["lock_jobs"], (list(ids),))
 
     def _complete_continued(
-        self,
-        kind: tuple[Any, ...],
-        completions: Sequence[tuple[Complete, NewJob]],
-        present: Any,
-        applied: set[str],
-        *,
-        alone: bool,
-    ) -> Operation[None]:
+        self, kind: tuple[Any, ...], completions: SuccessorPairs, present: Any, *, alone: bool
+    ) -> Operation[set[str]]:
         rows = yield Statement(
             self._sql["complete_continued"],
             (present, *kind),
@@ -34,4 +26,4 @@ class PostgresSettle(SqlSettle):
             ],
             alone=alone,
         )
-        applied.update(str(row[0]) for row in rows)
+        return {str(row[0]) for row in rows}

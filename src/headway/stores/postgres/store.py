@@ -30,6 +30,7 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
+from headway.stores.drive import drive, drive_sync
 from headway.stores.operation_retry import OperationRetry, once_more
 from headway.stores.postgres.claim import PostgresClaim
 from headway.stores.postgres.connection_reuse import ReusedConnections
@@ -56,7 +57,6 @@ from headway.stores.postgres.reap_bounds import ReapBounds
 from headway.stores.postgres.settle import PostgresSettle
 from headway.stores.sql.audit import SqlAudit
 from headway.stores.sql.caller_transaction import CallerTransactions, layers
-from headway.stores.sql.drive import drive, drive_sync
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows
 from headway.stores.sql.read import SqlRead

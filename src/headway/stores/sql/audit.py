@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.orders import ProgressReport
-from headway.domain.queries import MAX_PAGE
+from headway.domain.queries import check_page
+from headway.domain.validation import is_id
 from headway.domain.views import AuditPage, AuditRecord, Progress
-from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import SqlPart
-from headway.stores.sql.find import NEWEST, is_id
+from headway.stores.sql.find import NEWEST
 
 
 class SqlAudit(SqlPart):
@@ -33,10 +33,7 @@ class SqlAudit(SqlPart):
 
     @reading
     def audit_page(self, *, cursor: str | None = None, limit: int = 50) -> Operation[AuditPage]:
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} audit records, not {limit}")
-        if cursor is not None and not is_id(cursor):
-            raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+        check_page(cursor, limit, "audit records")
         rows = yield Statement(self._sql["audit_page"], (cursor or NEWEST, limit + 1), alone=True)
         records = [
             AuditRecord(

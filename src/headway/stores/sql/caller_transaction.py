@@ -12,7 +12,7 @@ from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.provider import AsyncProvider, Provider, SyncProvider
 from headway.ports.statement import Operation
 from headway.runtime.cancellation import Cancels
-from headway.stores.sql.drive import drive, drive_sync
+from headway.stores.drive import drive, drive_sync
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from msgspec import structs
 
 from headway.domain.failure import FINGERPRINT
 from headway.domain.filters import error_needles, has_text, input_needles, matches_text
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.queries import MAX_PAGE, JobFilter, Page
+from headway.domain.queries import JobFilter, Page, check_page
+from headway.domain.validation import is_id
 from headway.domain.views import Count
-from headway.errors import InvalidOption
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import Dialect, SqlPart
 
@@ -67,10 +66,7 @@ class SqlFind(SqlPart):
         limit: int = 50,
         now: datetime | None = None,
     ) -> Operation[Page]:
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidOption(f"a page holds between 1 and {MAX_PAGE} jobs, not {limit}")
-        if cursor is not None and not is_id(cursor):
-            raise InvalidOption(f"{cursor!r} is not a cursor that a page came with")
+        check_page(cursor, limit, "jobs")
         which = yield from self._completed(which)
         if not _can_match(which):
             return Page([], None)
@@ -197,14 +193,6 @@ def _can_match(which: JobFilter) -> bool:
     if which.ids and not any(map(is_id, which.ids)):
         return False
     return all(id is None or is_id(id) for id in (which.sequence_id, which.root_id))
-
-
-def is_id(text: str) -> bool:
-    """Whether the text has the form of an id."""
-    try:
-        return str(UUID(text)) == text
-    except (ValueError, AttributeError, TypeError):
-        return False
 
 
 def _by_id(job: JobRecord) -> str:

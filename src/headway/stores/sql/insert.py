@@ -10,12 +10,12 @@ import msgspec
 
 from headway.domain.due_time import NOW, After, At
 from headway.domain.job import JobState, NewJob
+from headway.domain.validation import is_id
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
 from headway.stores.sql.columns import TEMPLATE, shared_values, template_of
 from headway.stores.sql.dialect import Dialect, SqlPart
-from headway.stores.sql.find import is_id
 
 _STATE = TEMPLATE.index("state")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
+from headway.domain.orders import PruneRule
 from headway.ports.statement import Operation, Statement
 from headway.stores.sql.dialect import SqlPart
 
@@ -19,11 +21,7 @@ class SqlManage(SqlPart):
         return (yield from self._verdicts(ids, {str(row[0]) for row in rows}, JobState.CANCELLED))
 
     def retry(
-        self,
-        ids: Sequence[str],
-        *,
-        input: str | None = None,
-        now: datetime | None = None,
+        self, ids: Sequence[str], *, input: str | None = None, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         rows = yield Statement(self._sql["retry"], (list(ids), input, self._dialect.now(now)))
         return (yield from self._verdicts(ids, {str(row[0]) for row in rows}, None))
@@ -33,6 +31,19 @@ class SqlManage(SqlPart):
     ) -> Operation[list[Verdict]]:
         rows = yield Statement(self._sql["trigger"], (list(ids), self._dialect.now(now)))
         return (yield from self._verdicts(ids, {str(row[0]) for row in rows}, None))
+
+    def _prunable(self, rule: PruneRule, limit: int, now: datetime | None) -> tuple[Any, ...]:
+        """The parameters of `prunable`."""
+        return (
+            str(rule.state),
+            self._dialect.now(now),
+            rule.older_than,
+            None if rule.types is None else list(rule.types),
+            list(rule.except_types),
+            None if rule.queues is None else list(rule.queues),
+            list(rule.except_queues),
+            limit,
+        )
 
     def _verdicts(
         self, ids: Sequence[str], applied: set[str], already: JobState | None

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.queries import QueueRecord
+from headway.domain.validation import is_id
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import SqlPart, maybe_time, to_attempt
-from headway.stores.sql.find import is_id
 
 
 class SqlRead(SqlPart):

@@ -20,12 +20,14 @@ from headway.domain.settlement import (
     Retry,
     Settled,
     Settlement,
-    without_repeats,
 )
 from headway.ports.statement import Operation, Row, Statement
+from headway.stores.settlement import CompletionEffects, settle_in_batches, successors_of
 from headway.stores.sql.dialect import SqlPart, maybe_id, maybe_time
 from headway.stores.sql.insert import JobRows
 
+SuccessorPairs = Sequence[tuple[Complete, NewJob]]
+"""Completions, each with its successor."""
 _Lease = tuple[JobState | None, str | None, datetime | None]
 """State, token and expiry of a row; all None if there is none."""
 
@@ -68,13 +70,7 @@ class SqlSettle(SqlPart):
     def settle(
         self, settlements: Sequence[Settlement], *, now: datetime | None = None
     ) -> Operation[Settled]:
-        verdicts: list[Verdict] = []
-        freed: list[Freed] = []
-        for batch in without_repeats(settlements):
-            answer = yield from self._settle_distinct(batch, now)
-            verdicts += answer.verdicts
-            freed += answer.freed
-        return Settled(verdicts, freed)
+        return settle_in_batches(self._settle_distinct, settlements, now)
 
     def _settle_distinct(
         self, settlements: Sequence[Settlement], now: datetime | None
@@ -110,7 +106,7 @@ class SqlSettle(SqlPart):
             applied.update(str(row[0]) for row in rows)
         for kind, alike in continued.items():
             alone = len(alike) == len(settlements)
-            yield from self._complete_continued(kind, alike, present, applied, alone=alone)
+            applied |= yield from self._complete_continued(kind, alike, present, alone=alone)
         left = [done for done in plain if done.job_id not in applied] + special
         if left:
             freed = yield from self._complete_awaited(left, present, now, applied)
@@ -131,16 +127,10 @@ class SqlSettle(SqlPart):
         yield from ()
 
     def _complete_continued(
-        self,
-        kind: tuple[Any, ...],
-        completions: Sequence[tuple[Complete, NewJob]],
-        present: Any,
-        applied: set[str],
-        *,
-        alone: bool,
-    ) -> Operation[None]:
-        """Complete jobs and insert their successors, which are of one kind. `alone`: there is
-        nothing else to settle."""
+        self, kind: tuple[Any, ...], completions: SuccessorPairs, present: Any, *, alone: bool
+    ) -> Operation[set[str]]:
+        """Complete jobs and insert their successors, which are of one kind; the ids of the jobs
+        that were completed. `alone`: there is nothing else to settle."""
         raise NotImplementedError
 
     def _complete_awaited(
@@ -158,31 +148,18 @@ class SqlSettle(SqlPart):
         if not rows:
             return []
         applied.update(str(row[0]) for row in rows)
-        successors = {
-            done.job_id: done.successor for done in completions if done.successor is not None
-        }
-        return (yield from self._after_completion(rows, successors, now))
+        return (yield from self._after_completion(rows, successors_of(completions), now))
 
     def _after_completion(
         self, rows: Sequence[Row], successors: dict[str, NewJob], now: datetime | None
     ) -> Operation[list[Freed]]:
         """Insert successors, and free waiting jobs, in the transaction of the completion."""
-        following: list[NewJob] = []
-        awaited: set[str] = set()
-        ended: list[str] = []
-        for id, sequence_id, is_awaited in rows:
-            successor = successors.get(str(id))
-            if successor is not None:
-                following.append(successor)
-                if is_awaited:
-                    awaited.add(successor.id)
-            elif is_awaited:
-                ended.append(str(sequence_id))
-        if following:
-            yield from self._rows.insert(following, awaited, now)
-        if not ended:
+        then = CompletionEffects(((str(row[0]), str(row[1]), row[2]) for row in rows), successors)
+        if then.following:
+            yield from self._rows.insert(then.following, then.awaited, now)
+        if not then.ended:
             return []
-        freed = yield Statement(self._sql["free"], (ended, self._dialect.now(now)))
+        freed = yield Statement(self._sql["free"], (then.ended, self._dialect.now(now)))
         return [
             Freed(str(id), type, queue, self._dialect.time(run_at))
             for id, type, queue, run_at, state in freed

@@ -1,7 +1,8 @@
 """SQL lives in files named by verb. Comments in it stand for what is replaced.
 
-`/*headway*/` before a table becomes the schema or prefix, `/*match*/` the conditions of a filter.
-Lists of `headway.stores.sql.columns`:
+`/*headway*/` before a table becomes the schema or prefix. The name of a file becomes its text:
+`/*match*/` that of `match.conditions`, `/*current*/` that of `current.sql`; files that are no
+statements do not end in `.sql`. Lists of `headway.stores.sql.columns`:
 
 - `/*record*/` and `/*claimed*/` become what is selected for a JobRecord and a ClaimedJob;
 - `/*new*/`, `/*options*/`, `/*place*/`, `/*moved*/` become the names of the columns;
@@ -16,6 +17,7 @@ Each `find_` statement has two siblings that select less than the record: `count
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 
 import msgspec
@@ -44,25 +46,36 @@ class SqlMigration(msgspec.Struct, frozen=True):
 
 def load_statements(package: str, qualifier: str) -> dict[str, str]:
     """All statements of a store by name, ready to be run."""
-    folder = files(package) / "statements"
-    blockers = (folder / "blockers.expression").read_text().strip()
-    match = (folder / "match.conditions").read_text().strip()
+    blockers = (files(package) / "statements" / "blockers.expression").read_text().strip()
     record = ", ".join(blockers if name == "blockers" else f"j.{name}" for name in RECORD)
     record = record.replace("j.sequence_type", "coalesce(j.sequence_type, j.type)")
     claimed = ", ".join(CLAIMED).replace("sequence_type", "coalesce(sequence_type, type)")
     found: dict[str, str] = {}
-    for entry in folder.iterdir():
-        if not entry.name.endswith(".sql"):
-            continue
-        name = entry.name.removesuffix(".sql")
-        text = _COMMENT.sub("", entry.read_text()).strip()
-        text = _LIST.sub(_listed, text.replace("/*match*/", match).replace("/*claimed*/", claimed))
+    for name, whole in whole_statements(package).items():
+        text = _LIST.sub(_listed, whole.replace("/*claimed*/", claimed))
         if name.startswith("find_"):
             for verb, columns in _LESS.items():
                 less = text.replace("/*record*/", columns).replace("/*headway*/", qualifier)
                 found[name.replace("find_", verb)] = less
         found[name] = text.replace("/*record*/", record).replace("/*headway*/", qualifier)
     return found
+
+
+def whole_statements(package: str) -> dict[str, str]:
+    """The statements of a store by name, each with the text of the files that it names."""
+    texts: dict[str, str] = {}
+    statements: list[str] = []
+    for entry in (files(package) / "statements").iterdir():
+        name, _, ending = entry.name.partition(".")
+        texts[name] = _COMMENT.sub("", entry.read_text()).strip()
+        if ending == "sql":
+            statements.append(name)
+    named = re.compile(rf"/\*({'|'.join(texts)})\*/")
+
+    def whole(text: str) -> str:
+        return named.sub(lambda found: whole(texts[found[1]]), text)
+
+    return {name: whole(texts[name]) for name in statements}
 
 
 def _listed(found: re.Match[str]) -> str:
@@ -80,6 +93,14 @@ def _listed(found: re.Match[str]) -> str:
         f"${place}::{JOB_COLUMNS[column]}{array}"
         for place, column in zip(places, columns, strict=True)
     )
+
+
+def migration_script(
+    begin: str, migrations: Iterable[SqlMigration], record: Callable[[SqlMigration], str]
+) -> str:
+    """All steps as SQL, to be applied by hand; `record` says that a step is applied."""
+    steps = [f"-- {each.name}\n{each.sql}\n{record(each)}" for each in migrations]
+    return "\n".join([begin, *steps, "commit;", ""])
 
 
 def load_migrations(package: str, qualifier: str) -> list[SqlMigration]:

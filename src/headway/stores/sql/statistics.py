@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec import structs
 
@@ -23,6 +22,7 @@ from headway.domain.queries import (
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import SqlPart, maybe_time
 from headway.stores.sql.find import NEWEST, conditions, look
+from headway.stores.tallies import TallyGroup, estimate_tallies, make_tallies, part_of
 
 COUNTED = 3_000
 """Jobs of one state that are counted exactly."""
@@ -31,9 +31,6 @@ FAILURES = 50_000
 """Failed jobs that are counted by fingerprint, from an index alone."""
 FAILURES_LOOKED_AT = 5_000
 """Failed jobs that are read to see whether they match."""
-
-_Group = tuple[str, str, JobState, bool]
-"""Queue, type, state, due."""
 
 
 class SqlStatistics(SqlPart):
@@ -51,33 +48,18 @@ class SqlStatistics(SqlPart):
         share = rows[0][0] or 1.0
         sampled = {_group(row[1:]): row[5:] for row in rows if row[1] is not None}
         if share >= 1:  # it was no sample, but all there is
-            return self._tallies({group: (*found, True) for group, found in sampled.items()})
-        rows = yield Statement(self._sql["tally"], (present, COUNTED), alone=True)
-        counted = {_group(row): (row[4], row[5]) for row in rows}
-        cut = {_part(_group(row)) for row in rows if not row[6]}
-        groups: dict[_Group, tuple[int, Any, bool]] = {}
-        for group in sampled.keys() | counted.keys():
-            count, oldest = counted.get(group, (0, None))
-            exact = group[2] is not JobState.COMPLETED and _part(group) not in cut
-            if not exact and group in sampled:
-                count = max(count, round(sampled[group][0] / share))
-            groups[group] = (count, oldest, exact)
-        return self._tallies(groups)
-
-    def _tallies(self, groups: Mapping[_Group, tuple[int, Any, bool]]) -> list[Tally]:
-        return [
-            Tally(
-                queue=queue,
-                type=type_,
-                state=state,
-                due=due,
-                count=count,
-                exact=exact,
-                oldest=(maybe_time(self._dialect, oldest) if state is JobState.PENDING else None),
+            return make_tallies(
+                {
+                    group: (count, maybe_time(self._dialect, oldest), True)
+                    for group, (count, oldest) in sampled.items()
+                }
             )
-            for (queue, type_, state, due), (count, oldest, exact) in sorted(groups.items())
-            if count
-        ]
+        rows = yield Statement(self._sql["tally"], (present, COUNTED), alone=True)
+        return estimate_tallies(
+            {_group(row): (row[4], maybe_time(self._dialect, row[5])) for row in rows},
+            {part_of(_group(row)) for row in rows if not row[6]},
+            {group: round(found[0] / share) for group, found in sampled.items()},
+        )
 
     @reading
     def counts(self) -> Operation[list[JobCount]]:
@@ -156,11 +138,5 @@ class SqlStatistics(SqlPart):
         ]
 
 
-def _group(row: Row) -> _Group:
+def _group(row: Row) -> TallyGroup:
     return row[0], row[1], JobState(row[2]), bool(row[3])
-
-
-def _part(group: _Group) -> tuple[JobState, str | None]:
-    """The part of the jobs that is counted together: pending jobs by queue, others by state."""
-    queue, _, state, _ = group
-    return state, queue if state is JobState.PENDING else None

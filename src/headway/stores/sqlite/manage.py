@@ -12,19 +12,7 @@ from headway.stores.sql.manage import SqlManage
 
 class SqliteManage(SqlManage):
     def prune(self, rule: PruneRule, limit: int, *, now: datetime | None = None) -> Operation[int]:
-        rows = yield Statement(
-            self._sql["prunable"],
-            (
-                str(rule.state),
-                self._dialect.now(now),
-                rule.older_than,
-                None if rule.types is None else list(rule.types),
-                list(rule.except_types),
-                None if rule.queues is None else list(rule.queues),
-                list(rule.except_queues),
-                limit,
-            ),
-        )
+        rows = yield Statement(self._sql["prunable"], self._prunable(rule, limit, now))
         return len((yield from self._delete("delete_sequences", [row[0] for row in rows])))
 
     def delete_jobs(self, ids: Sequence[str]) -> Operation[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from headway.stores.sql.files import migration_script
 from headway.stores.sql.sql_files import SqlMigration
 
 
@@ -37,18 +38,14 @@ def apply_migrations(
 
 
 def script(prefix: str, migrations: list[SqlMigration]) -> str:
-    """All steps as SQL, to be applied by hand."""
-    parts = ["begin immediate;", prelude(prefix)]
-    for migration in migrations:
-        parts += [
-            f"-- {migration.name}",
-            migration.sql,
-            (
-                f"insert into {prefix}migration values "
-                f"({migration.version}, '{migration.name}', unixepoch() * 1000000);"
-            ),
-        ]
-    return "\n".join([*parts, "commit;", ""])
+    now = "unixepoch() * 1000000"
+    return migration_script(
+        f"begin immediate;\n{prelude(prefix)}",
+        migrations,
+        lambda each: (
+            f"insert into {prefix}migration values ({each.version}, '{each.name}', {now});"
+        ),
+    )
 
 
 def prelude(prefix: str) -> str:

@@ -5,30 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.domain.job import NewJob
-from headway.domain.settlement import Complete
 from headway.ports.statement import Operation, Row, Statement
 from headway.stores.sql.columns import own_values
-from headway.stores.sql.settle import SqlSettle
+from headway.stores.sql.settle import SqlSettle, SuccessorPairs
 
 
 class SqliteSettle(SqlSettle):
     def _complete_continued(
-        self,
-        kind: tuple[Any, ...],
-        completions: Sequence[tuple[Complete, NewJob]],
-        present: Any,
-        applied: set[str],
-        *,
-        alone: bool,
-    ) -> Operation[None]:
+        self, kind: tuple[Any, ...], completions: SuccessorPairs, present: Any, *, alone: bool
+    ) -> Operation[set[str]]:
         rows: Sequence[Row] = yield Statement(
             self._sql["complete_awaited"],
             (present,),
             [(done.job_id, done.token, done.output) for done, _ in completions],
         )
         awaited: dict[str, bool] = {row[0]: bool(row[2]) for row in rows}
-        applied.update(awaited)
         if awaited:
             yield Statement(
                 self._sql["insert_following"],
@@ -39,3 +30,4 @@ class SqliteSettle(SqlSettle):
                     if done.job_id in awaited
                 ],
             )
+        return set(awaited)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from headway.drivers.sqlite import execute
 from headway.errors import StoreClosed
 from headway.ports.statement import Operation
-from headway.stores.sql.drive import drive_sync
+from headway.stores.drive import drive_sync
 from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy
 from headway.stores.sqlite.write_turns import WriteTurns
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 import msgspec
@@ -79,12 +78,7 @@ class raises:  # noqa: N801 - it reads like the statement it stands for
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> bool:
         if error is None:
             names = " or ".join(kind.__name__ for kind in self.kinds)
             raise AssertionError(f"{names} was not raised")

@@ -1,30 +1,20 @@
 -- As find_newest, among the failed jobs with these fingerprints.
-with found as materialized (
-    select /*record*/
-    from (
-        select one.*
-        from unnest($10::text[]) as f (fingerprint)
-        cross join lateral (
-            select * from /*headway*/job
-            where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
-            order by id desc limit $17::int
-        ) one
-        order by one.id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-select
-    case when (select count(*) from found) < $18::int then (
-        select one.id
-        from unnest($10::text[]) as f (fingerprint)
-        cross join lateral (
-            select id from /*headway*/job
-            where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
-            order by id desc limit $17::int
-        ) one
-        order by one.id desc offset $17::int - 1 limit 1
-    ) end,
-    found.*
-from (select) one left join found on true
+with last as (
+    select one.id
+    from unnest($10::text[]) as f (fingerprint)
+    cross join lateral (
+        select id from /*headway*/job
+        where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
+        order by id desc limit $17::int
+    ) one
+    order by one.id desc offset $17::int - 1 limit 1
+), candidate as (
+    select one.*
+    from unnest($10::text[]) as f (fingerprint)
+    cross join lateral (
+        select * from /*headway*/job
+        where state = 'failed' and fingerprint = f.fingerprint and id < $1::uuid
+        order by id desc limit $17::int
+    ) one
+    order by one.id desc limit $17::int
+), /*page*/

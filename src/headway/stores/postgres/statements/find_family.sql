@@ -1,33 +1,23 @@
 -- As find_newest, among the jobs with one root.
-with found as materialized (
-    select /*record*/
+with last as (
+    select one.id
     from (
-        (select * from /*headway*/job where id = $19::uuid and id < $1::uuid)
+        (select id from /*headway*/job where id = $19::uuid and id < $1::uuid)
         union all
         (
-            select * from /*headway*/job
+            select id from /*headway*/job
             where root_id = $19::uuid and root_id <> id and id < $1::uuid
             order by id desc limit $17::int
         )
+    ) one
+    order by one.id desc offset $17::int - 1 limit 1
+), candidate as (
+    (select * from /*headway*/job where id = $19::uuid and id < $1::uuid)
+    union all
+    (
+        select * from /*headway*/job
+        where root_id = $19::uuid and root_id <> id and id < $1::uuid
         order by id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-select
-    case when (select count(*) from found) < $18::int then (
-        select one.id
-        from (
-            (select id from /*headway*/job where id = $19::uuid and id < $1::uuid)
-            union all
-            (
-                select id from /*headway*/job
-                where root_id = $19::uuid and root_id <> id and id < $1::uuid
-                order by id desc limit $17::int
-            )
-        ) one
-        order by one.id desc offset $17::int - 1 limit 1
-    ) end,
-    found.*
-from (select) one left join found on true
+    )
+    order by id desc limit $17::int
+), /*page*/

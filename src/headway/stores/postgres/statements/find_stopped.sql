@@ -1,44 +1,34 @@
 -- As find_newest, among jobs in states that few jobs are in. The parts that are merged are already
 -- in order.
-with found as materialized (
-    select /*record*/
-    from (
-        (
-            select * from /*headway*/job
-            where state = 'failed' and state in ('blocked', 'failed', 'cancelled')
-                and 'failed' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
-        union all
-        (
-            select * from /*headway*/job
-            where state = 'blocked' and state in ('blocked', 'failed', 'cancelled')
-                and 'blocked' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
-        union all
-        (
-            select * from /*headway*/job
-            where state = 'cancelled' and state in ('blocked', 'failed', 'cancelled')
-                and 'cancelled' = any($2::text[]) and id < $1::uuid
-            order by id desc limit $17::int
-        )
+with last as (
+    select one.id
+    from unnest($2::text[]) as s (state)
+    cross join lateral (
+        select id from /*headway*/job
+        where state = s.state and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
         order by id desc limit $17::int
-    ) j
-    where /*match*/
-    order by j.id desc
-    limit $18::int
-)
-select
-    case when (select count(*) from found) < $18::int then (
-        select one.id
-        from unnest($2::text[]) as s (state)
-        cross join lateral (
-            select id from /*headway*/job
-            where state = s.state and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
-            order by id desc limit $17::int
-        ) one
-        order by one.id desc offset $17::int - 1 limit 1
-    ) end,
-    found.*
-from (select) one left join found on true
+    ) one
+    order by one.id desc offset $17::int - 1 limit 1
+), candidate as (
+    (
+        select * from /*headway*/job
+        where state = 'failed' and state in ('blocked', 'failed', 'cancelled')
+            and 'failed' = any($2::text[]) and id < $1::uuid
+        order by id desc limit $17::int
+    )
+    union all
+    (
+        select * from /*headway*/job
+        where state = 'blocked' and state in ('blocked', 'failed', 'cancelled')
+            and 'blocked' = any($2::text[]) and id < $1::uuid
+        order by id desc limit $17::int
+    )
+    union all
+    (
+        select * from /*headway*/job
+        where state = 'cancelled' and state in ('blocked', 'failed', 'cancelled')
+            and 'cancelled' = any($2::text[]) and id < $1::uuid
+        order by id desc limit $17::int
+    )
+    order by id desc limit $17::int
+), /*page*/

@@ -13,7 +13,7 @@ from __future__ import annotations
 from headway.ports.notifier import Reach
 from headway.testing.conformance.case import Case
 from headway.testing.conformance.notifier import budgets, close, interest, subscribe
-from headway.testing.conformance.notifier.builders import Make
+from headway.testing.conformance.notifier.kit import Make
 
 __all__ = ["CASES", "Make", "NotifierCase", "cases_for"]
 

@@ -8,16 +8,10 @@ from headway.errors import NotifierClosed
 from headway.ports.notifications import SequenceEnded
 from headway.ports.notifier import Reach
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.notifier.builders import (
-    Make,
-    NotifierCases,
-    RecordingListener,
-    opened,
-    reaching,
-    silence,
-)
+from headway.testing.conformance.notifier import kit
+from headway.testing.conformance.notifier.kit import Make, NotifierCases
 
-case = NotifierCases("close", reaching(Reach.NOBODY))
+case = NotifierCases("close", kit.reaching(Reach.NOBODY))
 NOTIFICATIONS = [SequenceEnded("one")]
 
 
@@ -25,7 +19,7 @@ NOTIFICATIONS = [SequenceEnded("one")]
 async def closing_twice_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    await notifier.subscribe(RecordingListener())
+    await notifier.subscribe(kit.RecordingListener())
     await notifier.publish(NOTIFICATIONS)
     await notifier.close()
     await notifier.close()
@@ -44,7 +38,7 @@ async def closing_before_opening_is_fine(make: Make) -> None:
 async def closing_at_once_from_many_is_fine(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    await notifier.subscribe(RecordingListener())
+    await notifier.subscribe(kit.RecordingListener())
     await asyncio.gather(*(notifier.close() for _ in range(5)))
 
 
@@ -56,14 +50,14 @@ async def a_closed_notifier_refuses(make: Make) -> None:
     with raises(NotifierClosed):
         await notifier.publish(NOTIFICATIONS)
     with raises(NotifierClosed):
-        await notifier.subscribe(RecordingListener())
+        await notifier.subscribe(kit.RecordingListener())
 
 
 @case
 async def a_closed_notifier_bears_what_cannot_be_refused(make: Make) -> None:
     notifier = make()
     await notifier.open()
-    dispose = await notifier.subscribe(RecordingListener())
+    dispose = await notifier.subscribe(kit.RecordingListener())
     await notifier.close()
     notifier.publish_soon(NOTIFICATIONS)
     await asyncio.to_thread(notifier.publish_soon, NOTIFICATIONS)
@@ -76,29 +70,29 @@ async def it_can_be_opened_again(make: Make) -> None:
     notifier = make()
     for _ in range(2):
         await notifier.open()
-        await notifier.subscribe(RecordingListener())
+        await notifier.subscribe(kit.RecordingListener())
         await notifier.publish(NOTIFICATIONS)
         await notifier.close()
 
 
-@case.only(reaching(Reach.PROCESS))
+@case.only(kit.reaching(Reach.PROCESS))
 async def who_was_subscribed_hears_nothing_after_closing(make: Make) -> None:
-    heard = RecordingListener()
+    heard = kit.RecordingListener()
     notifier = make()
     await notifier.open()
     await notifier.subscribe(heard)
     await notifier.close()
     await notifier.open()
     await notifier.publish(NOTIFICATIONS)
-    await silence()
+    await kit.silence()
     await notifier.close()
     assert heard.notifications == []
 
 
-@case.only(reaching(Reach.EVERYONE))
+@case.only(kit.reaching(Reach.EVERYONE))
 async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
-    async with opened(make, 1) as (other,):
-        heard = RecordingListener()
+    async with kit.opened(make, 1) as (other,):
+        heard = kit.RecordingListener()
         await other.subscribe(heard)
         short_lived = make()
         await short_lived.open()
@@ -110,7 +104,7 @@ async def what_was_published_just_before_closing_is_sent(make: Make) -> None:
 @case
 async def nothing_is_left_running(make: Make) -> None:
     before = asyncio.all_tasks()
-    async with opened(make) as (one, other):
-        await other.subscribe(RecordingListener())
+    async with kit.opened(make) as (one, other):
+        await other.subscribe(kit.RecordingListener())
         await one.publish(NOTIFICATIONS)
     assert asyncio.all_tasks() - before == set()

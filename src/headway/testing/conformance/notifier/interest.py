@@ -10,24 +10,18 @@ from headway.ports.notifications import (
     SequenceEnded,
 )
 from headway.ports.notifier import Reach
-from headway.testing.conformance.notifier.builders import (
-    Make,
-    NotifierCases,
-    RecordingListener,
-    interest_in,
-    opened,
-    reaching,
-)
+from headway.testing.conformance.notifier import kit
+from headway.testing.conformance.notifier.kit import Make, NotifierCases
 
-case = NotifierCases("interest", reaching(Reach.PROCESS))
+case = NotifierCases("interest", kit.reaching(Reach.PROCESS))
 
 
 async def _heard(
     make: Make, interest: Interest, published: list[Notification]
 ) -> list[Notification]:
     """What somebody with this interest hears; an onlooker tells when everything has come."""
-    async with opened(make) as (one, other):
-        heard, onlooker = RecordingListener(), RecordingListener()
+    async with kit.opened(make) as (one, other):
+        heard, onlooker = kit.RecordingListener(), kit.RecordingListener()
         await other.subscribe(heard, interest)
         await other.subscribe(onlooker)
         await one.publish(published)
@@ -44,7 +38,7 @@ async def jobs_are_filtered_by_queue_and_by_type(make: Make) -> None:
         SequenceEnded("one"),
         OwnershipLost("one", "cancelled", "me"),
     ]
-    assert await _heard(make, interest_in(), [*others, wanted]) == [wanted]
+    assert await _heard(make, kit.interest_in(), [*others, wanted]) == [wanted]
 
 
 @case
@@ -85,8 +79,8 @@ async def who_names_nothing_hears_nothing(make: Make) -> None:
 
 @case
 async def many_who_wait_hear_of_their_own_only(make: Make) -> None:
-    async with opened(make) as (one, other):
-        waiters = [RecordingListener() for _ in range(500)]
+    async with kit.opened(make) as (one, other):
+        waiters = [kit.RecordingListener() for _ in range(500)]
         for number, waiter in enumerate(waiters):
             await other.subscribe(waiter, Interest(sequences=frozenset((str(number),))))
         await one.publish([SequenceEnded(str(number)) for number in range(500)])

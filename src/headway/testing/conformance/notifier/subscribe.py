@@ -14,18 +14,10 @@ from headway.ports.notifications import (
     SequenceEnded,
 )
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
-from headway.testing.conformance.notifier.builders import (
-    PATIENCE,
-    Make,
-    NotifierCases,
-    RecordingListener,
-    interest_in,
-    opened,
-    reaching,
-    silence,
-)
+from headway.testing.conformance.notifier import kit
+from headway.testing.conformance.notifier.kit import PATIENCE, Make, NotifierCases
 
-case = NotifierCases("subscribe", reaching(Reach.PROCESS))
+case = NotifierCases("subscribe", kit.reaching(Reach.PROCESS))
 
 MOMENT = datetime(2031, 2, 3, 4, 5, 6, 789_012, tzinfo=UTC)
 ONE_OF_EACH: list[Notification] = [
@@ -37,8 +29,8 @@ ONE_OF_EACH: list[Notification] = [
 
 @case
 async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
-    async with opened(make) as (one, other):
-        heard = RecordingListener()
+    async with kit.opened(make) as (one, other):
+        heard = kit.RecordingListener()
         await other.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
@@ -46,20 +38,20 @@ async def everything_that_is_published_is_heard_elsewhere(make: Make) -> None:
 
 @case
 async def what_is_published_is_heard_where_it_was_published_and_once(make: Make) -> None:
-    async with opened(make, 1) as (one,):
-        heard = RecordingListener()
+    async with kit.opened(make, 1) as (one,):
+        heard = kit.RecordingListener()
         await one.subscribe(heard)
         await one.publish(ONE_OF_EACH)
         await heard.until(*ONE_OF_EACH)
-        await silence()
+        await kit.silence()
         assert len(heard.notifications) == len(ONE_OF_EACH)
 
 
 @case
 async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
-    async with opened(make) as (one, other):
+    async with kit.opened(make) as (one, other):
         for turn in range(5):
-            heard = RecordingListener()
+            heard = kit.RecordingListener()
             dispose = await other.subscribe(heard, Interest(sequences=frozenset((str(turn),))))
             await one.publish([SequenceEnded(str(turn))])
             await heard.until(SequenceEnded(str(turn)))
@@ -68,9 +60,9 @@ async def a_subscription_is_active_when_subscribe_returns(make: Make) -> None:
 
 @case
 async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
-    async with opened(make) as (one, other):
-        jobs, sequences = RecordingListener(), RecordingListener()
-        await other.subscribe(jobs, interest_in())
+    async with kit.opened(make) as (one, other):
+        jobs, sequences = kit.RecordingListener(), kit.RecordingListener()
+        await other.subscribe(jobs, kit.interest_in())
         await one.publish(ONE_OF_EACH[:1])
         await jobs.until_count(1)
         await other.subscribe(sequences, Interest(sequences=frozenset(("one",))))
@@ -81,8 +73,8 @@ async def a_topic_that_is_subscribed_to_later_is_active_too(make: Make) -> None:
 
 @case
 async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
-    async with opened(make) as (one, other):
-        gone, there = RecordingListener(), RecordingListener()
+    async with kit.opened(make) as (one, other):
+        gone, there = kit.RecordingListener(), kit.RecordingListener()
         leave = await other.subscribe(gone)
         await other.subscribe(there)
         await leave()
@@ -94,8 +86,8 @@ async def who_has_left_hears_nothing_and_may_leave_again(make: Make) -> None:
 
 @case
 async def a_listener_that_raises_harms_no_other_nor_itself(make: Make) -> None:
-    async with opened(make) as (one, other):
-        heard, rude = RecordingListener(), RecordingListener()
+    async with kit.opened(make) as (one, other):
+        heard, rude = kit.RecordingListener(), kit.RecordingListener()
 
         def raising(notification: Notification) -> None:
             rude(notification)
@@ -110,7 +102,7 @@ async def a_listener_that_raises_harms_no_other_nor_itself(make: Make) -> None:
 
 @case
 async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> None:
-    async with opened(make) as (one, other):
+    async with kit.opened(make) as (one, other):
         called: list[int] = []
         ready, done = threading.Event(), threading.Event()
 
@@ -141,8 +133,8 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
 
 @case
 async def threads_publish_without_waiting(make: Make) -> None:
-    async with opened(make) as (one, other):
-        heard = RecordingListener()
+    async with kit.opened(make) as (one, other):
+        heard = kit.RecordingListener()
         await other.subscribe(heard)
         await asyncio.gather(
             *(
@@ -155,8 +147,8 @@ async def threads_publish_without_waiting(make: Make) -> None:
 
 @case
 async def many_notifications_at_once_all_arrive(make: Make) -> None:
-    async with opened(make) as (one, other):
-        heard = RecordingListener()
+    async with kit.opened(make) as (one, other):
+        heard = kit.RecordingListener()
         await other.subscribe(heard)
         many: list[Notification] = [SequenceEnded(f"{number:036}") for number in range(3_000)]
         many += [JobsScheduled(f"queue-{number}", "send", 1, MOMENT) for number in range(300)]
@@ -168,10 +160,10 @@ async def many_notifications_at_once_all_arrive(make: Make) -> None:
 
 @case
 async def the_longest_names_arrive(make: Make) -> None:
-    async with opened(make) as (one, other):
+    async with kit.opened(make) as (one, other):
         queue, type, worker = "q" * 200, "t" * 200, "w" * 200
-        heard = RecordingListener()
-        await other.subscribe(heard, interest_in(queue=queue, type=type, worker=worker))
+        heard = kit.RecordingListener()
+        await other.subscribe(heard, kit.interest_in(queue=queue, type=type, worker=worker))
         notifications: list[Notification] = [
             JobsScheduled(queue, type, 1),
             OwnershipLost("one", "cancelled", worker),
@@ -182,38 +174,40 @@ async def the_longest_names_arrive(make: Make) -> None:
 
 @case
 async def subscribers_are_told_that_notifications_arrive(make: Make) -> None:
-    async with opened(make, 1) as (one,):
+    async with kit.opened(make, 1) as (one,):
         said: list[NotifierStatus] = []
-        await one.subscribe(RecordingListener(), interest_in(), on_status=said.append)
+        await one.subscribe(kit.RecordingListener(), kit.interest_in(), on_status=said.append)
         assert said == [NotifierStatus(connected=True)]
 
 
 @case
 async def ends_of_sequences_are_wanted_while_somebody_here_waits(make: Make) -> None:
-    async with opened(make, 1) as (one,):
-        dispose = await one.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
+    async with kit.opened(make, 1) as (one,):
+        dispose = await one.subscribe(
+            kit.RecordingListener(), Interest(sequences=frozenset(("one",)))
+        )
         assert one.wants(SequenceEnded)
         await dispose()
 
 
-@case.only(reaching(Reach.EVERYONE))
+@case.only(kit.reaching(Reach.EVERYONE))
 async def ends_of_sequences_are_wanted_only_while_somebody_waits(make: Make) -> None:
-    async with opened(make) as (worker, waiter):
-        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
+    async with kit.opened(make) as (worker, waiter):
+        await worker.subscribe(kit.RecordingListener(), kit.interest_in(worker="me"))
         assert not worker.wants(SequenceEnded)
-        heard = RecordingListener()
+        heard = kit.RecordingListener()
         await waiter.subscribe(heard, Interest(sequences=frozenset(("one",))))
         await _wanted_by(worker)
         await worker.publish([SequenceEnded("one")])
         await heard.until(SequenceEnded("one"))
 
 
-@case.only(reaching(Reach.EVERYONE))
+@case.only(kit.reaching(Reach.EVERYONE))
 async def a_worker_that_comes_later_hears_that_somebody_waits(make: Make) -> None:
-    async with opened(make) as (waiter, worker):
-        await waiter.subscribe(RecordingListener(), Interest(sequences=frozenset(("one",))))
-        await silence()
-        await worker.subscribe(RecordingListener(), interest_in(worker="me"))
+    async with kit.opened(make) as (waiter, worker):
+        await waiter.subscribe(kit.RecordingListener(), Interest(sequences=frozenset(("one",))))
+        await kit.silence()
+        await worker.subscribe(kit.RecordingListener(), kit.interest_in(worker="me"))
         await _wanted_by(worker)
 
 

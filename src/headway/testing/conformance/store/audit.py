@@ -12,22 +12,15 @@ from headway.errors import InvalidOption
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    MICROSECOND,
-    T0,
-    StoreCases,
-    add,
-    at,
-    new_id,
-    state_of,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases, at
 
 case = StoreCases("audit")
 
 
 def entry(**fields: Any) -> AuditRecord:
     given: dict[str, Any] = {
-        "id": new_id(),
+        "id": kit.new_id(),
         "at": T0,
         "actor": "anna",
         "action": "retry",
@@ -100,7 +93,7 @@ async def many_notes_are_forgotten_in_time(store: Store) -> None:
 
 @case
 async def a_note_is_there_exactly_if_its_effect_is(store: Store) -> None:
-    job_id = await add(store)
+    job_id = await kit.add(store)
 
     def cancel(*, fails: bool) -> Operation[None]:
         yield from store.cancel([job_id], now=at(1))
@@ -110,8 +103,8 @@ async def a_note_is_there_exactly_if_its_effect_is(store: Store) -> None:
 
     with raises(RuntimeError):
         await store.run(cancel, fails=True)
-    assert await state_of(store, job_id) is JobState.PENDING
+    assert await kit.state_of(store, job_id) is JobState.PENDING
     assert (await store.run(store.audit_page)).records == []
     await store.run(cancel, fails=False)
-    assert await state_of(store, job_id) is JobState.CANCELLED
+    assert await kit.state_of(store, job_id) is JobState.CANCELLED
     assert len((await store.run(store.audit_page)).records) == 1

@@ -17,24 +17,8 @@ from headway.errors import JobNotFound, SequencesNeeded
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    T0,
-    StoreCases,
-    add,
-    at,
-    claim,
-    claim_one,
-    complete,
-    everything,
-    in_state,
-    insert,
-    new_job,
-    read,
-    running,
-    settle,
-    state_of,
-    successor_of,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import T0, StoreCases, at
 
 case = StoreCases("blocker_deletion")
 
@@ -74,7 +58,7 @@ DELETIONS = KEEPING | {"with_dependents, cancelled": (with_dependents, JobState.
 @case.each(DELETIONS)
 async def it_goes_if_nobody_waits(store: Store, variant: tuple[Deletion, JobState]) -> None:
     deletion, state = variant
-    blocker = await in_state(store, state)
+    blocker = await kit.in_state(store, state)
     await store.run(deletion, store, blocker)
     assert await store.run(store.get, [blocker]) == [None]
 
@@ -84,22 +68,24 @@ async def what_an_open_transaction_waits_for_stays(
     store: Store, variant: tuple[Deletion, JobState]
 ) -> None:
     deletion, state = variant
-    blocker = await in_state(store, state)
-    waiting = new_job(queue="waiting", blockers=(blocker,))
+    blocker = await kit.in_state(store, state)
+    waiting = kit.new_job(queue="waiting", blockers=(blocker,))
     async with store.begin() as tx:
         await store.run_in(tx, store.insert, [waiting], now=at(2))
         deleting = asyncio.create_task(store.run(deletion, store, blocker))
         await asyncio.wait([deleting], timeout=0.2)  # it may wait for the commit
     await deleting
-    assert await state_of(store, blocker) is state
+    assert await kit.state_of(store, blocker) is state
     blocked = state is not JobState.COMPLETED
-    assert await state_of(store, waiting.id) is (JobState.BLOCKED if blocked else JobState.PENDING)
+    assert await kit.state_of(store, waiting.id) is (
+        JobState.BLOCKED if blocked else JobState.PENDING
+    )
 
 
 @case
 async def what_an_open_transaction_waits_for_goes_with_it(store: Store) -> None:
-    blocker = await in_state(store, JobState.CANCELLED)
-    waiting = new_job(blockers=(blocker,))
+    blocker = await kit.in_state(store, JobState.CANCELLED)
+    waiting = kit.new_job(blockers=(blocker,))
     async with store.begin() as tx:
         await store.run_in(tx, store.insert, [waiting], now=at(2))
         deleting = asyncio.create_task(store.run(with_dependents, store, blocker))
@@ -113,11 +99,11 @@ async def who_comes_to_wait_for_what_is_being_deleted_is_refused(
     store: Store, variant: tuple[Deletion, JobState]
 ) -> None:
     deletion, state = variant
-    blocker = await in_state(store, state)
-    waiting = new_job(blockers=(blocker,))
+    blocker = await kit.in_state(store, state)
+    waiting = kit.new_job(blockers=(blocker,))
     async with store.begin() as tx:
         await store.run_in(tx, deletion, store, blocker)
-        starting = asyncio.create_task(insert(store, waiting, now=at(2)))
+        starting = asyncio.create_task(kit.insert(store, waiting, now=at(2)))
         await asyncio.wait([starting], timeout=0.2)  # it may wait for the commit
     with raises(JobNotFound):
         await starting
@@ -128,46 +114,46 @@ async def who_comes_to_wait_for_what_is_being_deleted_is_refused(
 async def a_sequence_is_needed_by_who_waits_for_its_last_job(
     store: Store, deletion: Deletion
 ) -> None:
-    first = await running(store)
-    following = successor_of(first, queue=first.queue)
-    await complete(store, first, successor=following)
-    await complete(store, await claim_one(store, first.queue, now=at(2)), now=at(3))
-    waiting = new_job(blockers=(first.id,))
+    first = await kit.running(store)
+    following = kit.successor_of(first, queue=first.queue)
+    await kit.complete(store, first, successor=following)
+    await kit.complete(store, await kit.claim_one(store, first.queue, now=at(2)), now=at(3))
+    waiting = kit.new_job(blockers=(first.id,))
     async with store.begin() as tx:
         await store.run_in(tx, store.insert, [waiting], now=at(4))
         deleting = asyncio.create_task(store.run(deletion, store, first.id))
         await asyncio.wait([deleting], timeout=0.2)
     await deleting
-    assert {job.id for job in await everything(store)} == {first.id, following.id, waiting.id}
+    assert {job.id for job in await kit.everything(store)} == {first.id, following.id, waiting.id}
 
 
 @case.each({"removing": removing, "pruning": pruning, "by_root": by_root})
 async def a_sequence_that_goes_on_meanwhile_is_not_torn(store: Store, deletion: Deletion) -> None:
-    first = await read(store, await in_state(store, JobState.CANCELLED))
-    following = successor_of(first)
+    first = await kit.read(store, await kit.in_state(store, JobState.CANCELLED))
+    following = kit.successor_of(first)
     async with store.begin() as tx:
         await store.run_in(tx, store.retry, [first.id], now=at(2))
         await store.run_in(tx, store.finish, first.id, None, following, now=at(3))
         deleting = asyncio.create_task(store.run(deletion, store, first.id))
         await asyncio.wait([deleting], timeout=0.2)  # it may wait for the commit
     await deleting
-    left = {job.id for job in await everything(store)}
+    left = {job.id for job in await kit.everything(store)}
     assert left == (set() if deletion is by_root else {first.id, following.id})
 
 
 @case
 async def a_blocker_that_is_cancelled_meanwhile_keeps_blocking(store: Store) -> None:
-    blocker = await add(store)
-    waiting = new_job(blockers=(blocker,))
+    blocker = await kit.add(store)
+    waiting = kit.new_job(blockers=(blocker,))
     async with store.begin() as tx:
         await store.run_in(tx, store.insert, [waiting], now=T0)
         cancelling = asyncio.create_task(store.run(store.cancel, [blocker], now=at(1)))
         await asyncio.wait([cancelling], timeout=0.2)
     await cancelling
-    assert await state_of(store, waiting.id) is JobState.BLOCKED
+    assert await kit.state_of(store, waiting.id) is JobState.BLOCKED
     await store.run(store.retry, [blocker], now=at(2))
-    job = await claim_one(store, (await read(store, blocker)).queue, now=at(2))
-    settled = await complete(store, job, now=at(3))
+    job = await kit.claim_one(store, (await kit.read(store, blocker)).queue, now=at(2))
+    settled = await kit.complete(store, job, now=at(3))
     assert [freed.job_id for freed in settled.freed] == [waiting.id]
 
 
@@ -178,18 +164,18 @@ async def racing_deletions(store: Store, pairs: int) -> None:
     The suite runs some; call it with 2,000 to be sure.
     """
     deletions = (by_root, removing, pruning)
-    jobs = [new_job(queue="blockers", type=f"type-{number}") for number in range(pairs)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job(queue="blockers", type=f"type-{number}") for number in range(pairs)]
+    await kit.insert(store, *jobs)
     types = tuple(job.type for job in jobs[::2])
-    held = await claim(store, "blockers", types=types, limit=pairs)
-    await settle(store, *[Complete(job.id, job.lease.token, "7") for job in held])
+    held = await kit.claim(store, "blockers", types=types, limit=pairs)
+    await kit.settle(store, *[Complete(job.id, job.lease.token, "7") for job in held])
     await store.run(store.cancel, [job.id for job in jobs[1::2]], now=at(1))
     gate = asyncio.Semaphore(16)
     answers: Counter[str] = Counter()
 
     async def create(blocker: str) -> None:
         try:
-            await insert(store, new_job(queue="dependents", blockers=(blocker,)), now=at(2))
+            await kit.insert(store, kit.new_job(queue="dependents", blockers=(blocker,)), now=at(2))
         except JobNotFound:
             answers["refused"] += 1
         else:
@@ -202,7 +188,7 @@ async def racing_deletions(store: Store, pairs: int) -> None:
             await asyncio.gather(*(both if number // 2 % 2 else both[::-1]))
 
     await asyncio.gather(*[race(number, job.id) for number, job in enumerate(jobs)])
-    left = {job.id: job for job in await everything(store)}
+    left = {job.id: job for job in await kit.everything(store)}
     dependents = [job for job in left.values() if job.queue == "dependents"]
     assert [job.id for job in dependents if not left.keys() >= set(job.blockers)] == []
     assert len(left) == 2 * len(dependents)

@@ -15,30 +15,20 @@ from headway.errors import StoreClosed
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    LEASE,
-    StoreCases,
-    add,
-    everything,
-    has_transactions,
-    new_id,
-    new_job,
-    new_token,
-    order,
-    snapshot,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import LEASE, StoreCases
 
 case = StoreCases("close")
 
 RULE = PruneRule(state=JobState.FAILED, older_than=1.0)
 VERBS: dict[str, Callable[[Store], Callable[[], Operation[Any]]]] = {
-    "insert": lambda store: lambda: store.insert([new_job()]),
-    "claim": lambda store: lambda: store.claim(order()),
-    "extend": lambda store: lambda: store.extend([Held(new_id(), new_token())], LEASE),
-    "settle": lambda store: lambda: store.settle([Release(new_id(), new_token())]),
-    "get": lambda store: lambda: store.get([new_id()]),
+    "insert": lambda store: lambda: store.insert([kit.new_job()]),
+    "claim": lambda store: lambda: store.claim(kit.order()),
+    "extend": lambda store: lambda: store.extend([Held(kit.new_id(), kit.new_token())], LEASE),
+    "settle": lambda store: lambda: store.settle([Release(kit.new_id(), kit.new_token())]),
+    "get": lambda store: lambda: store.get([kit.new_id()]),
     "find": lambda store: lambda: store.find(JobFilter()),
-    "cancel": lambda store: lambda: store.cancel([new_id()]),
+    "cancel": lambda store: lambda: store.cancel([kit.new_id()]),
     "prune": lambda store: lambda: store.prune(RULE, 1),
 }
 
@@ -58,12 +48,12 @@ async def a_closed_store_refuses_threads(store: Store) -> None:
 
     def work() -> None:
         with raises(StoreClosed):
-            store.run_sync(store.claim, order())
+            store.run_sync(store.claim, kit.order())
 
     await asyncio.to_thread(work)
 
 
-@case.only(has_transactions)
+@case.only(kit.has_transactions)
 async def a_closed_store_begins_nothing(store: Store) -> None:
     await store.close()
     with raises(StoreClosed):
@@ -73,7 +63,7 @@ async def a_closed_store_begins_nothing(store: Store) -> None:
 
 @case
 async def closing_twice_is_fine(store: Store) -> None:
-    await add(store)
+    await kit.add(store)
     await store.close()
     await store.close()
 
@@ -87,17 +77,17 @@ async def closing_at_once_from_many_is_fine(store: Store) -> None:
 
 @case
 async def migrating_again_changes_nothing(store: Store) -> None:
-    await add(store)
-    before = await snapshot(store)
+    await kit.add(store)
+    before = await kit.snapshot(store)
     assert await store.migrate() == []
-    assert await snapshot(store) == before
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def migrating_at_once_from_many_changes_nothing(store: Store) -> None:
-    await add(store)
+    await kit.add(store)
     assert await asyncio.gather(*[store.migrate() for _ in range(4)]) == [[]] * 4
-    assert len(await everything(store)) == 1
+    assert len(await kit.everything(store)) == 1
 
 
 @case

@@ -12,20 +12,8 @@ from headway.domain.settlement import Fail
 from headway.domain.views import Count
 from headway.errors import Failure
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
-    T0,
-    StoreCases,
-    add,
-    apply,
-    at,
-    claim_one,
-    complete,
-    in_state,
-    insert,
-    new_id,
-    new_job,
-    running,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import T0, StoreCases, at
 
 case = StoreCases("filters")
 
@@ -50,18 +38,18 @@ async def found(store: Store, which: JobFilter) -> list[str]:
 
 async def failed(store: Store, fingerprint: str | None, message: str = "no", **fields: Any) -> str:
     """A dead letter."""
-    job = await running(store, **fields)
+    job = await kit.running(store, **fields)
     error = encode_failure(Failure("ShopError", message, "Traceback of it"))
-    await apply(store, Fail(job.id, job.lease.token, error, fingerprint))
+    await kit.apply(store, Fail(job.id, job.lease.token, error, fingerprint))
     return job.id
 
 
 @case
 async def pending_jobs_are_told_apart_by_being_due(store: Store) -> None:
-    due = await add(store)
-    on_time = await add(store, schedule=After(seconds=10))
-    later = await add(store, schedule=After(seconds=11))
-    stuck = await in_state(store, JobState.FAILED)
+    due = await kit.add(store)
+    on_time = await kit.add(store, schedule=After(seconds=10))
+    later = await kit.add(store, schedule=After(seconds=11))
+    stuck = await kit.in_state(store, JobState.FAILED)
     pending = (JobState.PENDING,)
     assert await found(store, JobFilter(states=pending, due=True)) == [on_time, due]
     assert await found(store, JobFilter(states=pending, due=False)) == [later]
@@ -72,7 +60,7 @@ async def pending_jobs_are_told_apart_by_being_due(store: Store) -> None:
 
 @case
 async def every_state_and_all_of_them(store: Store) -> None:
-    made = {state: await in_state(store, state) for state in JobState}
+    made = {state: await kit.in_state(store, state) for state in JobState}
     everything = await found(store, JobFilter())
     for state in JobState:
         ids = await found(store, JobFilter(states=(state,)))
@@ -83,8 +71,11 @@ async def every_state_and_all_of_them(store: Store) -> None:
 
 @case
 async def types_may_be_given_by_their_beginning(store: Store) -> None:
-    charge, refund = await add(store, type="pay.charge"), await add(store, type="pay.refund")
-    mail, pay = await add(store, type="mail"), await add(store, type="pay")
+    charge, refund = (
+        await kit.add(store, type="pay.charge"),
+        await kit.add(store, type="pay.refund"),
+    )
+    mail, pay = await kit.add(store, type="mail"), await kit.add(store, type="pay")
     assert await found(store, JobFilter(types=("pay.*",))) == [refund, charge]
     assert await found(store, JobFilter(types=("pay",))) == [pay]
     assert await found(store, JobFilter(types=("pay.c*", "mail"))) == [mail, charge]
@@ -95,9 +86,9 @@ async def types_may_be_given_by_their_beginning(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_id(store: Store) -> None:
-    ids = [await add(store) for _ in range(5)]
+    ids = [await kit.add(store) for _ in range(5)]
     assert await found(store, JobFilter(ids=tuple(ids[1:4]))) == ids[3:0:-1]
-    assert await found(store, JobFilter(ids=(ids[0], new_id(), "nonsense"))) == [ids[0]]
+    assert await found(store, JobFilter(ids=(ids[0], kit.new_id(), "nonsense"))) == [ids[0]]
     assert await found(store, JobFilter(ids=("nonsense",))) == []
     running_only = JobFilter(ids=tuple(ids), states=(JobState.RUNNING,))
     assert await found(store, running_only) == []
@@ -105,19 +96,19 @@ async def jobs_are_found_by_id(store: Store) -> None:
 
 @case
 async def nonsense_is_found_nowhere(store: Store) -> None:
-    await add(store)
+    await kit.add(store)
     assert await found(store, JobFilter(root_id="nonsense")) == []
     assert await found(store, JobFilter(sequence_id="' or 1=1 --")) == []
 
 
 @case
 async def jobs_are_found_by_worker(store: Store) -> None:
-    await add(store, queue="a")
-    await claim_one(store, "a", worker="anna")
-    held = await add(store, queue="b")
-    job = await claim_one(store, "b", worker="bert")
-    await complete(store, job)
-    await add(store)
+    await kit.add(store, queue="a")
+    await kit.claim_one(store, "a", worker="anna")
+    held = await kit.add(store, queue="b")
+    job = await kit.claim_one(store, "b", worker="bert")
+    await kit.complete(store, job)
+    await kit.add(store)
     assert await found(store, JobFilter(workers=("bert",))) == [held]
     assert len(await found(store, JobFilter(workers=("bert", "anna")))) == 2
     assert await found(store, JobFilter(workers=("nobody",))) == []
@@ -125,10 +116,10 @@ async def jobs_are_found_by_worker(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_key(store: Store) -> None:
-    one = await add(store, dedup_key="order 7", type="a")
-    other = await add(store, dedup_key="order 7", type="b")
-    third = await add(store, dedup_key="order 8")
-    await add(store)
+    one = await kit.add(store, dedup_key="order 7", type="a")
+    other = await kit.add(store, dedup_key="order 7", type="b")
+    third = await kit.add(store, dedup_key="order 8")
+    await kit.add(store)
     assert await found(store, JobFilter(keys=("order 7",))) == [other, one]
     assert await found(store, JobFilter(keys=("order 7",), types=("a",))) == [one]
     assert await found(store, JobFilter(keys=("order 7", "order 8"))) == [third, other, one]
@@ -140,7 +131,7 @@ async def dead_letters_are_found_by_fingerprint(store: Store) -> None:
     one, two = await failed(store, ALIKE), await failed(store, ALIKE, queue="mail")
     third = await failed(store, OTHER)
     await failed(store, None)
-    await in_state(store, JobState.COMPLETED)
+    await kit.in_state(store, JobState.COMPLETED)
     assert await found(store, JobFilter(fingerprints=(ALIKE,))) == [two, one]
     assert await found(store, JobFilter(fingerprints=(ALIKE,), queues=("mail",))) == [two]
     assert await found(store, JobFilter(fingerprints=("0123",))) == [third, two, one]
@@ -165,11 +156,13 @@ async def a_fingerprint_is_part_of_the_record_until_the_job_goes_on(store: Store
 
 @case
 async def jobs_are_found_by_arguments(store: Store) -> None:
-    seven = await add(store, input='{"order_id":7,"address":{"city":"New York"},"tags":["a","b"]}')
-    text = await add(store, input='{"order_id":"7","paid":true,"note":null}')
-    await add(store, input='{"order_id":77}')
-    await add(store, input='{"other":7}')
-    await add(store, input="not json, order_id 7")
+    seven = await kit.add(
+        store, input='{"order_id":7,"address":{"city":"New York"},"tags":["a","b"]}'
+    )
+    text = await kit.add(store, input='{"order_id":"7","paid":true,"note":null}')
+    await kit.add(store, input='{"order_id":77}')
+    await kit.add(store, input='{"other":7}')
+    await kit.add(store, input="not json, order_id 7")
 
     def having(*pairs: tuple[str, str]) -> JobFilter:
         return JobFilter(arguments=tuple(ArgumentFilter(*pair) for pair in pairs))
@@ -187,7 +180,7 @@ async def jobs_are_found_by_arguments(store: Store) -> None:
 
 @case
 async def what_is_unusual_in_arguments_is_found_too(store: Store) -> None:
-    job_id = await add(store, input='{"na\\u00efve":"50 % of \\"all\\"","e":"\\u00e9"}')
+    job_id = await kit.add(store, input='{"na\\u00efve":"50 % of \\"all\\"","e":"\\u00e9"}')
     for path, value in (("naïve", '50 % of "all"'), ("e", "é")):
         which = JobFilter(arguments=(ArgumentFilter(path, value),))
         assert await found(store, which) == [job_id]
@@ -197,7 +190,7 @@ async def what_is_unusual_in_arguments_is_found_too(store: Store) -> None:
 async def jobs_are_found_by_their_error(store: Store) -> None:
     one = await failed(store, ALIKE, "connection timed out after 5 s")
     other = await failed(store, OTHER, "50% of ITEMS_x missing")
-    await in_state(store, JobState.COMPLETED)
+    await kit.in_state(store, JobState.COMPLETED)
     assert await found(store, JobFilter(errors=("Timed Out",))) == [one]
     assert await found(store, JobFilter(errors=("shoperror",))) == [other, one]
     assert await found(store, JobFilter(errors=("items_X",))) == [other]
@@ -210,8 +203,8 @@ async def jobs_are_found_by_their_error(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_an_error_that_something_else_wrote(store: Store) -> None:
-    job = await running(store)
-    await apply(store, Fail(job.id, job.lease.token, "out of paper", ALIKE))
+    job = await kit.running(store)
+    await kit.apply(store, Fail(job.id, job.lease.token, "out of paper", ALIKE))
     for part in ("Error: out", "error", "Paper"):
         assert await found(store, JobFilter(errors=(part,))) == [job.id]
     assert await found(store, JobFilter(errors=("ink",))) == []
@@ -219,8 +212,8 @@ async def jobs_are_found_by_an_error_that_something_else_wrote(store: Store) -> 
 
 @case
 async def jobs_are_found_by_age(store: Store) -> None:
-    old = await add(store, now=at(0))
-    young = await add(store, now=at(8))
+    old = await kit.add(store, now=at(0))
+    young = await kit.add(store, now=at(8))
     assert await found(store, JobFilter(created=Age(under=5))) == [young]
     assert await found(store, JobFilter(created=Age(over=5))) == [old]
     assert await found(store, JobFilter(created=Age(over=2))) == [young, old]
@@ -231,10 +224,10 @@ async def jobs_are_found_by_age(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_when_they_ended(store: Store) -> None:
-    await add(store)
-    jobs = [await running(store) for _ in range(3)]
+    await kit.add(store)
+    jobs = [await kit.running(store) for _ in range(3)]
     for number, job in enumerate(jobs, start=1):
-        await complete(store, job, now=at(number * 2))
+        await kit.complete(store, job, now=at(number * 2))
     first, second, third = (job.id for job in jobs)
     assert await found(store, JobFilter(finished=Age(under=100))) == [third, second, first]
     assert await found(store, JobFilter(finished=Age(under=5))) == [third]
@@ -249,7 +242,7 @@ async def conditions_hold_together(store: Store) -> None:
     wanted = await failed(store, ALIKE, type="charge", queue="money", input='{"n":1}')
     await failed(store, ALIKE, type="charge", queue="money", input='{"n":2}')
     await failed(store, OTHER, type="charge", queue="money", input='{"n":1}')
-    await add(store, type="charge", queue="money", input='{"n":1}')
+    await kit.add(store, type="charge", queue="money", input='{"n":1}')
     which = JobFilter(
         states=(JobState.FAILED, JobState.CANCELLED),
         types=("charge",),
@@ -265,15 +258,17 @@ async def conditions_hold_together(store: Store) -> None:
 
 @case
 async def pages_of_a_filter_lose_nothing(store: Store) -> None:
-    jobs = [new_job(input=f'{{"n":{number % 3}}}', queue="ab"[number % 2]) for number in range(30)]
-    await insert(store, *jobs)
+    jobs = [
+        kit.new_job(input=f'{{"n":{number % 3}}}', queue="ab"[number % 2]) for number in range(30)
+    ]
+    await kit.insert(store, *jobs)
     which = JobFilter(queues=("a",), arguments=(ArgumentFilter("n", "0"),))
     assert await found(store, which) == [jobs[number].id for number in (24, 18, 12, 6, 0)]
 
 
 @case
 async def a_count_stops_where_it_is_told_to(store: Store) -> None:
-    await insert(store, *[new_job(queue="a") for _ in range(7)], new_job(queue="b"))
+    await kit.insert(store, *[kit.new_job(queue="a") for _ in range(7)], kit.new_job(queue="b"))
     for which in (JobFilter(queues=("a",)), JobFilter(queues=("a",), states=(JobState.PENDING,))):
         assert await store.run(store.count, which, 7, now=T0) == Count(7)
         assert await store.run(store.count, which, 6, now=T0) == Count(6, exact=False)

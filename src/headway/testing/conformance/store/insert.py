@@ -10,21 +10,8 @@ from headway.domain.validation import EARLIEST, LATEST, LONGEST
 from headway.errors import DuplicateJob
 from headway.ports.store import Inserted, Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    MICROSECOND,
-    T0,
-    TYPE,
-    StoreCases,
-    add,
-    at,
-    claim,
-    everything,
-    insert,
-    new_id,
-    new_job,
-    read,
-    snapshot,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import MICROSECOND, T0, TYPE, StoreCases, at
 
 case = StoreCases("insert")
 
@@ -40,10 +27,10 @@ TEXTS = {
 
 @case
 async def a_plain_job_gets_every_default(store: Store) -> None:
-    job = new_job()
-    answer = await insert(store, job)
+    job = kit.new_job()
+    answer = await kit.insert(store, job)
     assert answer == [Inserted(job.id, T0)]
-    assert await read(store, job.id) == JobRecord(
+    assert await kit.read(store, job.id) == JobRecord(
         id=job.id,
         type=TYPE,
         queue="default",
@@ -78,8 +65,8 @@ async def a_plain_job_gets_every_default(store: Store) -> None:
 
 @case
 async def every_option_comes_back(store: Store) -> None:
-    root, origin = new_id(), new_id()
-    job = new_job(
+    root, origin = kit.new_id(), kit.new_id()
+    job = kit.new_job(
         type="send/mail.v2:x-y",
         input='{"to":"a@b"}',
         queue="mails",
@@ -93,8 +80,8 @@ async def every_option_comes_back(store: Store) -> None:
         dedup_key="key of mine",
         trace='{"traceparent":"00-ab-cd-01"}',
     )
-    await insert(store, job)
-    stored = await read(store, job.id)
+    await kit.insert(store, job)
+    stored = await kit.read(store, job.id)
     assert (stored.type, stored.input, stored.queue) == (job.type, job.input, "mails")
     assert (stored.priority, stored.max_attempts, stored.max_losses) == (7, None, 9)
     assert (stored.timeout, stored.root_id, stored.origin_id) == (12.25, root, origin)
@@ -105,8 +92,8 @@ async def every_option_comes_back(store: Store) -> None:
 
 @case
 async def a_batch_is_answered_in_order(store: Store) -> None:
-    jobs = [new_job(schedule=After(seconds=delay), priority=delay) for delay in (5, 0, 9, 3)]
-    answers = await insert(store, *jobs)
+    jobs = [kit.new_job(schedule=After(seconds=delay), priority=delay) for delay in (5, 0, 9, 3)]
+    answers = await kit.insert(store, *jobs)
     assert [answer.id for answer in answers] == [job.id for job in jobs]
     assert [answer.run_at for answer in answers] == [at(5), T0, at(9), at(3)]
     assert not any(answer.blocked or answer.deduplicated for answer in answers)
@@ -115,12 +102,12 @@ async def a_batch_is_answered_in_order(store: Store) -> None:
 @case
 async def jobs_of_one_batch_keep_their_own_options(store: Store) -> None:
     jobs = [
-        new_job(type="one", queue="a", priority=1, input="1"),
-        new_job(type="two", queue="b", max_attempts=None, input="2"),
-        new_job(type="one", queue="a", priority=1, input="3", timeout=1.5),
-        new_job(type="one", queue="a", priority=1, input="4", trace="t"),
+        kit.new_job(type="one", queue="a", priority=1, input="1"),
+        kit.new_job(type="two", queue="b", max_attempts=None, input="2"),
+        kit.new_job(type="one", queue="a", priority=1, input="3", timeout=1.5),
+        kit.new_job(type="one", queue="a", priority=1, input="4", trace="t"),
     ]
-    await insert(store, *jobs)
+    await kit.insert(store, *jobs)
     stored = await store.run(store.get, [job.id for job in jobs])
     assert [job and (job.type, job.queue, job.priority, job.input) for job in stored] == [
         ("one", "a", 1, "1"),
@@ -138,14 +125,14 @@ async def jobs_of_one_batch_keep_their_own_options(store: Store) -> None:
 
 @case
 async def an_empty_batch_is_fine(store: Store) -> None:
-    assert await insert(store) == []
-    assert await everything(store) == []
+    assert await kit.insert(store) == []
+    assert await kit.everything(store) == []
 
 
 @case
 async def a_large_batch_is_stored_whole(store: Store) -> None:
-    jobs = [new_job(input=str(number)) for number in range(2_500)]
-    answers = await insert(store, *jobs)
+    jobs = [kit.new_job(input=str(number)) for number in range(2_500)]
+    answers = await kit.insert(store, *jobs)
     assert len(answers) == 2_500
     stored = await store.run(store.get, [job.id for job in jobs])
     assert [job and job.input for job in stored] == [str(number) for number in range(2_500)]
@@ -153,33 +140,33 @@ async def a_large_batch_is_stored_whole(store: Store) -> None:
 
 @case.each(TEXTS)
 async def input_comes_back_as_it_was(store: Store, text: str) -> None:
-    job_id = await add(store, input=text)
-    assert (await read(store, job_id)).input == text
+    job_id = await kit.add(store, input=text)
+    assert (await kit.read(store, job_id)).input == text
 
 
 @case.each({"lowest": -32_767, "highest": 32_767})
 async def extreme_priorities_are_kept(store: Store, priority: int) -> None:
-    job_id = await add(store, priority=priority)
-    assert (await read(store, job_id)).priority == priority
+    job_id = await kit.add(store, priority=priority)
+    assert (await kit.read(store, job_id)).priority == priority
 
 
 @case
 async def microseconds_are_kept(store: Store) -> None:
     moments = [at(1) + MICROSECOND * n for n in (1, 2, 321_098, 321_099)]
-    jobs = [new_job(schedule=At(moment)) for moment in moments]
-    await insert(store, *jobs)
+    jobs = [kit.new_job(schedule=At(moment)) for moment in moments]
+    await kit.insert(store, *jobs)
     stored = await store.run(store.get, [job.id for job in jobs])
     assert [job and job.run_at for job in stored] == moments
-    later = await add(store, now=T0 + MICROSECOND)
-    assert (await read(store, later)).created_at == T0 + MICROSECOND
+    later = await kit.add(store, now=T0 + MICROSECOND)
+    assert (await kit.read(store, later)).created_at == T0 + MICROSECOND
 
 
 @case
 async def times_come_back_in_utc(store: Store) -> None:
     zone = timezone(timedelta(hours=-7))
     moment = at(60).astimezone(zone)
-    job_id = await add(store, schedule=At(moment), now=T0.astimezone(zone))
-    stored = await read(store, job_id)
+    job_id = await kit.add(store, schedule=At(moment), now=T0.astimezone(zone))
+    stored = await kit.read(store, job_id)
     assert stored.run_at == moment
     assert stored.run_at.utcoffset() == timedelta()
     assert stored.created_at == T0
@@ -189,29 +176,29 @@ async def times_come_back_in_utc(store: Store) -> None:
 @case
 async def far_moments_are_kept(store: Store) -> None:
     moment = datetime(2999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
-    job_id = await add(store, schedule=At(moment))
-    assert (await read(store, job_id)).run_at == moment
+    job_id = await kit.add(store, schedule=At(moment))
+    assert (await kit.read(store, job_id)).run_at == moment
 
 
 @case
 async def a_past_moment_means_now(store: Store) -> None:
-    (answer,) = await insert(store, new_job(schedule=At(at(-3600))))
+    (answer,) = await kit.insert(store, kit.new_job(schedule=At(at(-3600))))
     assert answer.run_at == T0
-    assert (await read(store, answer.id)).run_at == T0
+    assert (await kit.read(store, answer.id)).run_at == T0
 
 
 @case
 async def after_counts_from_now_to_the_microsecond(store: Store) -> None:
-    (answer,) = await insert(store, new_job(schedule=After(seconds=1.500_001)))
+    (answer,) = await kit.insert(store, kit.new_job(schedule=After(seconds=1.500_001)))
     assert answer.run_at == at(1.500_001)
-    assert (await read(store, answer.id)).run_at == at(1.500_001)
+    assert (await kit.read(store, answer.id)).run_at == at(1.500_001)
 
 
 @case
 async def without_now_the_stores_own_clock_counts(store: Store) -> None:
     before = datetime.now(UTC)
-    (answer,) = await store.run(store.insert, [new_job(schedule=After(hours=1))])
-    stored = await read(store, answer.id)
+    (answer,) = await store.run(store.insert, [kit.new_job(schedule=After(hours=1))])
+    stored = await kit.read(store, answer.id)
     assert abs(stored.created_at - before) < timedelta(minutes=1)
     assert stored.run_at - stored.created_at == timedelta(hours=1)
     assert answer.run_at == stored.run_at
@@ -219,53 +206,53 @@ async def without_now_the_stores_own_clock_counts(store: Store) -> None:
 
 @case
 async def a_given_id_that_is_taken_is_refused(store: Store) -> None:
-    job_id = await add(store, input="1", id_given=True)
-    before = await snapshot(store)
+    job_id = await kit.add(store, input="1", id_given=True)
+    before = await kit.snapshot(store)
     with raises(DuplicateJob) as caught:
-        await insert(store, new_job(id=job_id, input="2", id_given=True))
+        await kit.insert(store, kit.new_job(id=job_id, input="2", id_given=True))
     assert job_id in str(caught.error)
-    assert await snapshot(store) == before
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def a_given_id_cannot_be_used_twice_in_a_batch(store: Store) -> None:
-    job_id = new_id()
+    job_id = kit.new_id()
     with raises(DuplicateJob):
-        await insert(store, *[new_job(id=job_id, id_given=True) for _ in range(2)])
-    assert await everything(store) == []
+        await kit.insert(store, *[kit.new_job(id=job_id, id_given=True) for _ in range(2)])
+    assert await kit.everything(store) == []
 
 
 @case
 async def one_refused_job_leaves_nothing_of_its_batch(store: Store) -> None:
-    taken = await add(store)
-    before = await snapshot(store)
+    taken = await kit.add(store)
+    before = await kit.snapshot(store)
     with raises(DuplicateJob):
-        await insert(
+        await kit.insert(
             store,
-            new_job(),
-            new_job(queue="other", dedup_key="k"),
-            new_job(id=taken, id_given=True),
-            new_job(priority=3),
+            kit.new_job(),
+            kit.new_job(queue="other", dedup_key="k"),
+            kit.new_job(id=taken, id_given=True),
+            kit.new_job(priority=3),
         )
-    assert await snapshot(store) == before
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def a_generated_id_that_is_taken_is_our_own_earlier_try(store: Store) -> None:
-    jobs = [new_job(input=str(number)) for number in range(3)]
-    await insert(store, *jobs[:2])
+    jobs = [kit.new_job(input=str(number)) for number in range(3)]
+    await kit.insert(store, *jobs[:2])
     before = await store.run(store.get, [jobs[0].id, jobs[1].id])
-    answers = await insert(store, *jobs, now=at(5))
+    answers = await kit.insert(store, *jobs, now=at(5))
     assert [answer.id for answer in answers] == [job.id for job in jobs]
     assert not any(answer.deduplicated for answer in answers)
     assert await store.run(store.get, [jobs[0].id, jobs[1].id]) == before
-    assert len(await everything(store)) == 3
+    assert len(await kit.everything(store)) == 3
 
 
 @case
 async def an_operation_that_nobody_runs_does_nothing(store: Store) -> None:
-    store.insert([new_job()], now=T0)
-    assert await everything(store) == []
+    store.insert([kit.new_job()], now=T0)
+    assert await kit.everything(store) == []
 
 
 FURTHEST: dict[str, tuple[At | After, datetime]] = {
@@ -280,7 +267,7 @@ async def the_furthest_schedule_can_be_read(
     store: Store, variant: tuple[At | After, datetime]
 ) -> None:
     schedule, expected = variant
-    job_id = await add(store, schedule=schedule)
-    assert (await read(store, job_id)).run_at == expected
-    assert [job.id for job in await everything(store)] == [job_id]
-    assert len(await claim(store)) == (expected == T0)
+    job_id = await kit.add(store, schedule=schedule)
+    assert (await kit.read(store, job_id)).run_at == expected
+    assert [job.id for job in await kit.everything(store)] == [job_id]
+    assert len(await kit.claim(store)) == (expected == T0)

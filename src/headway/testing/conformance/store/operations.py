@@ -12,21 +12,8 @@ from headway.domain.settlement import Complete, Settled
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    LEASE,
-    T0,
-    StoreCases,
-    add,
-    at,
-    everything,
-    insert,
-    new_job,
-    order,
-    read,
-    running,
-    snapshot,
-    state_of,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import LEASE, T0, StoreCases, at
 
 case = StoreCases("operations")
 
@@ -34,30 +21,30 @@ case = StoreCases("operations")
 @case
 async def operations_can_be_composed(store: Store) -> None:
     def flow(queue: str) -> Operation[Settled]:
-        yield from store.insert([new_job(queue=queue), new_job(queue=queue)], now=T0)
-        jobs = yield from store.claim(order(queue, limit=2), now=at(1))
+        yield from store.insert([kit.new_job(queue=queue), kit.new_job(queue=queue)], now=T0)
+        jobs = yield from store.claim(kit.order(queue, limit=2), now=at(1))
         done = [Complete(job.id, job.lease.token, "1") for job in jobs]
         return (yield from store.settle(done, now=at(2)))
 
     settled = await store.run(flow, "q")
     assert settled.verdicts == [Verdict.APPLIED, Verdict.APPLIED]
-    assert {job.state for job in await everything(store)} == {JobState.COMPLETED}
+    assert {job.state for job in await kit.everything(store)} == {JobState.COMPLETED}
 
 
 @case
 async def a_composed_operation_happens_whole_or_not_at_all(store: Store) -> None:
-    job = await running(store)
-    before = await snapshot(store)
+    job = await kit.running(store)
+    before = await kit.snapshot(store)
 
     def flow() -> Operation[None]:
-        yield from store.insert([new_job(dedup_key="k")], now=T0)
+        yield from store.insert([kit.new_job(dedup_key="k")], now=T0)
         yield from store.settle([Complete(job.id, job.lease.token, "1")], now=at(1))
-        yield from store.claim(order(), now=at(1))
+        yield from store.claim(kit.order(), now=at(1))
         raise LookupError("on second thoughts")
 
     with raises(LookupError):
         await store.run(flow)
-    assert await snapshot(store) == before
+    assert await kit.snapshot(store) == before
 
 
 @case
@@ -71,11 +58,11 @@ async def keyword_arguments_reach_the_operation(store: Store) -> None:
 
 @case
 async def threads_run_operations_without_a_loop(store: Store) -> None:
-    job = new_job(queue="q")
+    job = kit.new_job(queue="q")
 
     def work() -> JobState:
         store.run_sync(store.insert, [job], now=T0)
-        (claimed,) = store.run_sync(store.claim, order("q"), now=T0)
+        (claimed,) = store.run_sync(store.claim, kit.order("q"), now=T0)
         held = [Held(claimed.id, claimed.lease.token)]
         assert store.run_sync(store.extend, held, LEASE, now=at(1)) == [Verdict.APPLIED]
         store.run_sync(store.settle, [Complete(claimed.id, claimed.lease.token)], now=at(2))
@@ -84,7 +71,7 @@ async def threads_run_operations_without_a_loop(store: Store) -> None:
         return stored.state
 
     assert await asyncio.to_thread(work) is JobState.COMPLETED
-    assert await state_of(store, job.id) is JobState.COMPLETED
+    assert await kit.state_of(store, job.id) is JobState.COMPLETED
 
 
 @case
@@ -94,27 +81,27 @@ async def errors_reach_the_thread(store: Store) -> None:
             store.run_sync(flow)
 
     def flow() -> Operation[None]:
-        yield from store.insert([new_job()], now=T0)
+        yield from store.insert([kit.new_job()], now=T0)
         raise LookupError("no")
 
     await asyncio.to_thread(work)
-    assert await everything(store) == []
+    assert await kit.everything(store) == []
 
 
 @case
 async def threads_and_tasks_never_share_a_job(store: Store) -> None:
-    jobs = [new_job() for _ in range(300)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job() for _ in range(300)]
+    await kit.insert(store, *jobs)
 
     def thread() -> list[ClaimedJob]:
         taken: list[ClaimedJob] = []
-        while batch := store.run_sync(store.claim, order(limit=5), now=T0):
+        while batch := store.run_sync(store.claim, kit.order(limit=5), now=T0):
             taken += batch
         return taken
 
     async def task() -> list[ClaimedJob]:
         taken: list[ClaimedJob] = []
-        while batch := await store.run(store.claim, order(limit=5), now=T0):
+        while batch := await store.run(store.claim, kit.order(limit=5), now=T0):
             taken += batch
         return taken
 
@@ -127,7 +114,7 @@ async def threads_and_tasks_never_share_a_job(store: Store) -> None:
 
 @case
 async def a_thread_renews_while_the_loop_stands_still(store: Store) -> None:
-    job = await running(store)
+    job = await kit.running(store)
     held = [Held(job.id, job.lease.token)]
     answers: list[list[Verdict]] = []
 
@@ -139,27 +126,27 @@ async def a_thread_renews_while_the_loop_stands_still(store: Store) -> None:
     thread.start()
     thread.join(20)
     assert answers == [[Verdict.APPLIED]] * 5
-    stored = await read(store, job.id)
+    stored = await kit.read(store, job.id)
     assert stored.lease is not None
     assert stored.lease.until == at(5 + LEASE)
 
 
 @case
 async def a_hint_never_raises(store: Store) -> None:
-    job_id = await add(store)
+    job_id = await kit.add(store)
     store.expect("default", T0)
     store.expect("default", None)
     store.expect("no-such-queue", at(-1e6))
-    (job,) = await store.run(store.claim, order(limit=5), now=T0)
+    (job,) = await store.run(store.claim, kit.order(limit=5), now=T0)
     assert job.id == job_id
 
 
 @case
 async def jobs_due_long_ago_are_found_after_later_ones_were_claimed(store: Store) -> None:
     for number in range(10):
-        await add(store, now=at(100 + number))
-    assert len(await store.run(store.claim, order(limit=100), now=at(200))) == 10
-    early = await add(store, now=T0)
+        await kit.add(store, now=at(100 + number))
+    assert len(await store.run(store.claim, kit.order(limit=100), now=at(200))) == 10
+    early = await kit.add(store, now=T0)
     store.expect("default", T0)
-    (job,) = await store.run(store.claim, order(limit=5), now=at(201))
+    (job,) = await store.run(store.claim, kit.order(limit=5), now=at(201))
     assert job.id == early

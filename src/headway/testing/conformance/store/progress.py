@@ -7,37 +7,24 @@ from headway.domain.orders import ProgressReport, PruneRule
 from headway.domain.settlement import Retry
 from headway.domain.views import Progress
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
-    ERROR,
-    LEASE,
-    StoreCases,
-    add,
-    apply,
-    at,
-    claim_one,
-    complete,
-    insert,
-    new_id,
-    new_job,
-    new_token,
-    read,
-    running,
-    snapshot,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import ERROR, LEASE, StoreCases, at
 
 case = StoreCases("progress")
 
 
 @case
 async def what_a_holder_says_is_kept(store: Store) -> None:
-    job, other = await running(store), await running(store)
-    silent = await add(store)
+    job, other = await kit.running(store), await kit.running(store)
+    silent = await kit.add(store)
     reports = [
         ProgressReport(job.id, job.lease.token, 0.25, "resizing"),
         ProgressReport(other.id, other.lease.token, 1.0, ""),
     ]
     await store.run(store.save_progress, reports, now=at(1))
-    assert await store.run(store.progress, [other.id, silent, new_id(), "nonsense", job.id]) == [
+    assert await store.run(
+        store.progress, [other.id, silent, kit.new_id(), "nonsense", job.id]
+    ) == [
         Progress(fraction=1.0, note="", at=at(1)),
         None,
         None,
@@ -50,7 +37,7 @@ async def what_a_holder_says_is_kept(store: Store) -> None:
 
 @case
 async def the_newest_report_wins(store: Store) -> None:
-    job = await running(store)
+    job = await kit.running(store)
     for second, fraction in ((3, 0.3), (5, 0.5), (4, 0.4)):
         said = ProgressReport(job.id, job.lease.token, fraction, str(second))
         await store.run(store.save_progress, [said], now=at(second))
@@ -59,38 +46,38 @@ async def the_newest_report_wins(store: Store) -> None:
 
 @case
 async def who_does_not_hold_the_job_is_not_heard(store: Store) -> None:
-    job = await running(store)
-    waiting = await add(store)
+    job = await kit.running(store)
+    waiting = await kit.add(store)
     reports = [
-        ProgressReport(job.id, new_token(), 0.5, "not mine"),
-        ProgressReport(waiting, new_token(), 0.5, "not running"),
-        ProgressReport(new_id(), new_token(), 0.5, "not there"),
+        ProgressReport(job.id, kit.new_token(), 0.5, "not mine"),
+        ProgressReport(waiting, kit.new_token(), 0.5, "not running"),
+        ProgressReport(kit.new_id(), kit.new_token(), 0.5, "not there"),
     ]
     await store.run(store.save_progress, reports, now=at(1))
     late = ProgressReport(job.id, job.lease.token, 0.5, "late")
     await store.run(store.save_progress, [late], now=at(LEASE))
     assert await store.run(store.progress, [job.id, waiting]) == [None, None]
-    await complete(store, job)
+    await kit.complete(store, job)
     await store.run(store.save_progress, [late], now=at(2))
     assert await store.run(store.progress, [job.id]) == [None]
 
 
 @case
 async def a_report_changes_nothing_else(store: Store) -> None:
-    job = await running(store)
-    before = await snapshot(store)
+    job = await kit.running(store)
+    before = await kit.snapshot(store)
     said = ProgressReport(job.id, job.lease.token, 0.5, "half")
     await store.run(store.save_progress, [said], now=at(1))
-    assert await snapshot(store) == before
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def the_next_holder_goes_on_from_there(store: Store) -> None:
-    job = await running(store)
+    job = await kit.running(store)
     said = ProgressReport(job.id, job.lease.token, 0.5, "half")
     await store.run(store.save_progress, [said], now=at(1))
-    await apply(store, Retry(job.id, job.lease.token, 0.0, ERROR), now=at(2))
-    again = await claim_one(store, job.queue, now=at(3))
+    await kit.apply(store, Retry(job.id, job.lease.token, 0.0, ERROR), now=at(2))
+    again = await kit.claim_one(store, job.queue, now=at(3))
     await store.run(store.save_progress, [said], now=at(4))
     assert await store.run(store.progress, [job.id]) == [
         Progress(fraction=0.5, note="half", at=at(1))
@@ -104,11 +91,11 @@ async def the_next_holder_goes_on_from_there(store: Store) -> None:
 
 async def reported(store: Store) -> str:
     """A completed job that said something."""
-    job = await running(store)
+    job = await kit.running(store)
     said = ProgressReport(job.id, job.lease.token, 0.5, "half")
     await store.run(store.save_progress, [said], now=at(0.5))
-    await complete(store, job)
-    assert (await read(store, job.id)).state is JobState.COMPLETED
+    await kit.complete(store, job)
+    assert (await kit.read(store, job.id)).state is JobState.COMPLETED
     return job.id
 
 
@@ -120,5 +107,5 @@ async def a_report_goes_with_its_job(store: Store) -> None:
     await store.run(store.prune, PruneRule(state=JobState.COMPLETED, older_than=1), 10, now=at(60))
     ids = [deleted, pruned, removed]
     assert await store.run(store.get, ids) == [None] * 3
-    await insert(store, *[new_job(id=id) for id in ids])
+    await kit.insert(store, *[kit.new_job(id=id) for id in ids])
     assert await store.run(store.progress, ids) == [None] * 3

@@ -10,22 +10,8 @@ from headway.domain.queries import JobCount, JobFilter
 from headway.errors import InvalidOption
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    T0,
-    StoreCases,
-    add,
-    at,
-    attempts_of,
-    claim,
-    complete,
-    in_state,
-    insert,
-    new_id,
-    new_job,
-    read,
-    running,
-    successor_of,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import T0, StoreCases, at
 
 case = StoreCases("reads")
 
@@ -38,8 +24,8 @@ async def found(store: Store, **which: Any) -> list[str]:
 
 @case
 async def jobs_are_read_in_the_order_asked(store: Store) -> None:
-    a, b = await add(store), await add(store)
-    missing = new_id()
+    a, b = await kit.add(store), await kit.add(store)
+    missing = kit.new_id()
     jobs = await store.run(store.get, [b, missing, a, b])
     assert [job and job.id for job in jobs] == [b, None, a, b]
     assert await store.run(store.get, []) == []
@@ -47,22 +33,22 @@ async def jobs_are_read_in_the_order_asked(store: Store) -> None:
 
 @case
 async def jobs_are_found_newest_first(store: Store) -> None:
-    jobs = [new_job() for _ in range(5)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job() for _ in range(5)]
+    await kit.insert(store, *jobs)
     assert await found(store) == [job.id for job in reversed(jobs)]
 
 
 @case
 async def what_is_found_is_the_whole_record(store: Store) -> None:
-    job = await running(store, trace="t", timeout=1.5)
+    job = await kit.running(store, trace="t", timeout=1.5)
     page = await store.run(store.find, JobFilter())
-    assert page.jobs == [await read(store, job.id)]
+    assert page.jobs == [await kit.read(store, job.id)]
 
 
 @case
 async def pages_follow_one_another(store: Store) -> None:
-    jobs = [new_job() for _ in range(23)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job() for _ in range(23)]
+    await kit.insert(store, *jobs)
     seen: list[str] = []
     cursor: str | None = None
     sizes: list[int] = []
@@ -79,7 +65,7 @@ async def pages_follow_one_another(store: Store) -> None:
 
 @case
 async def a_last_page_that_is_full_has_no_cursor(store: Store) -> None:
-    await insert(store, *[new_job() for _ in range(6)])
+    await kit.insert(store, *[kit.new_job() for _ in range(6)])
     page = await store.run(store.find, JobFilter(), limit=3)
     assert page.cursor is not None
     page = await store.run(store.find, JobFilter(), cursor=page.cursor, limit=3)
@@ -88,10 +74,10 @@ async def a_last_page_that_is_full_has_no_cursor(store: Store) -> None:
 
 @case
 async def newer_jobs_do_not_disturb_paging(store: Store) -> None:
-    jobs = [new_job() for _ in range(6)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job() for _ in range(6)]
+    await kit.insert(store, *jobs)
     page = await store.run(store.find, JobFilter(), limit=3)
-    await add(store)
+    await kit.add(store)
     rest = await store.run(store.find, JobFilter(), cursor=page.cursor, limit=3)
     seen = [job.id for job in (*page.jobs, *rest.jobs)]
     assert seen == [job.id for job in reversed(jobs)]
@@ -99,8 +85,8 @@ async def newer_jobs_do_not_disturb_paging(store: Store) -> None:
 
 @case
 async def pages_respect_the_filter(store: Store) -> None:
-    jobs = [new_job(queue="ab"[number % 2]) for number in range(12)]
-    await insert(store, *jobs)
+    jobs = [kit.new_job(queue="ab"[number % 2]) for number in range(12)]
+    await kit.insert(store, *jobs)
     which = JobFilter(queues=("a",))
     page = await store.run(store.find, which, limit=4)
     rest = await store.run(store.find, which, cursor=page.cursor, limit=4)
@@ -112,7 +98,7 @@ async def pages_respect_the_filter(store: Store) -> None:
 
 @case.each({"nonsense": "nonsense!", "empty": "", "sql": "' or 1=1 --", "unicode": "🚚"})
 async def a_cursor_that_is_not_ours_is_refused(store: Store, cursor: str) -> None:
-    await add(store)
+    await kit.add(store)
     with raises(InvalidOption):
         await store.run(store.find, JobFilter(), cursor=cursor)
 
@@ -125,7 +111,7 @@ async def a_page_has_bounds(store: Store, limit: int) -> None:
 
 @case
 async def jobs_are_found_by_state(store: Store) -> None:
-    made = {state: await in_state(store, state) for state in JobState}
+    made = {state: await kit.in_state(store, state) for state in JobState}
     for state in (JobState.RUNNING, JobState.FAILED, JobState.COMPLETED, JobState.CANCELLED):
         assert await found(store, states=(state,)) == [made[state]]
     several = await found(store, states=(JobState.BLOCKED, JobState.FAILED))
@@ -135,7 +121,9 @@ async def jobs_are_found_by_state(store: Store) -> None:
 @case
 async def jobs_are_found_by_type_and_queue(store: Store) -> None:
     made = {
-        (type, queue): await add(store, type=type, queue=queue) for type in "xy" for queue in "ab"
+        (type, queue): await kit.add(store, type=type, queue=queue)
+        for type in "xy"
+        for queue in "ab"
     }
     assert await found(store, types=("x",)) == [made["x", "b"], made["x", "a"]]
     assert await found(store, queues=("b",)) == [made["y", "b"], made["x", "b"]]
@@ -146,15 +134,15 @@ async def jobs_are_found_by_type_and_queue(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_sequence_and_root(store: Store) -> None:
-    first = await running(store)
-    following = successor_of(first)
-    await complete(store, first, successor=following)
-    child = await add(store, root_id=first.id, origin_id=first.id)
-    await add(store)
+    first = await kit.running(store)
+    following = kit.successor_of(first)
+    await kit.complete(store, first, successor=following)
+    child = await kit.add(store, root_id=first.id, origin_id=first.id)
+    await kit.add(store)
     assert await found(store, sequence_id=first.id) == [following.id, first.id]
     assert await found(store, root_id=first.id) == [child, following.id, first.id]
     assert await found(store, sequence_id=child) == [child]
-    assert await found(store, sequence_id=new_id()) == []
+    assert await found(store, sequence_id=kit.new_id()) == []
     completed = await found(store, root_id=first.id, states=(JobState.COMPLETED,))
     assert completed == [first.id]
 
@@ -162,13 +150,13 @@ async def jobs_are_found_by_sequence_and_root(store: Store) -> None:
 @case
 async def jobs_are_counted_by_queue_type_and_state(store: Store) -> None:
     assert await store.run(store.counts) == []
-    await add(store, queue="a", type="x", schedule=After(seconds=9))
-    await add(store, queue="a", type="x", now=at(3))
-    await add(store, queue="a", type="y")
-    await add(store, queue="b", type="x", now=at(1))
-    (job,) = await claim(store, "b", types=("x",), now=at(1))
-    await add(store, queue="b", type="x", now=at(2))
-    await complete(store, job, now=at(2))
+    await kit.add(store, queue="a", type="x", schedule=After(seconds=9))
+    await kit.add(store, queue="a", type="x", now=at(3))
+    await kit.add(store, queue="a", type="y")
+    await kit.add(store, queue="b", type="x", now=at(1))
+    (job,) = await kit.claim(store, "b", types=("x",), now=at(1))
+    await kit.add(store, queue="b", type="x", now=at(2))
+    await kit.complete(store, job, now=at(2))
     counts = await store.run(store.counts)
     assert sorted(counts, key=lambda count: (count.queue, count.type, count.state)) == [
         JobCount("a", "x", JobState.PENDING, 2, at(3)),
@@ -180,17 +168,17 @@ async def jobs_are_counted_by_queue_type_and_state(store: Store) -> None:
 
 @case
 async def a_job_without_failures_has_no_attempts(store: Store) -> None:
-    assert await attempts_of(store, await add(store)) == []
-    assert await attempts_of(store, new_id()) == []
+    assert await kit.attempts_of(store, await kit.add(store)) == []
+    assert await kit.attempts_of(store, kit.new_id()) == []
 
 
 @case
 async def the_current_job_of_a_sequence_is_its_last(store: Store) -> None:
-    first = await running(store)
-    other = await add(store)
-    missing = new_id()
-    following = successor_of(first)
-    await complete(store, first, successor=following)
+    first = await kit.running(store)
+    other = await kit.add(store)
+    missing = kit.new_id()
+    following = kit.successor_of(first)
+    await kit.complete(store, first, successor=following)
     current = await store.run(store.current, [other, first.id, missing])
     assert [job and job.id for job in current] == [other, following.id, None]
     assert await store.run(store.current, [following.id]) == [None]

@@ -11,52 +11,33 @@ from headway.domain.settlement import Complete, Fail
 from headway.errors import DuplicateJob, JobNotFound
 from headway.ports.store import Store
 from headway.testing.conformance.case import raises
-from headway.testing.conformance.store.builders import (
-    ERROR,
-    T0,
-    StoreCases,
-    add,
-    apply,
-    at,
-    claim,
-    claim_one,
-    complete,
-    everything,
-    last_of,
-    new_id,
-    new_token,
-    read,
-    running,
-    settle,
-    snapshot,
-    state_of,
-    successor_of,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import ERROR, T0, StoreCases, at
 
 case = StoreCases("sequences")
 
 
 @case
 async def a_successor_is_stored_with_the_completion(store: Store) -> None:
-    first = await running(store, type="first", root_id=None)
-    following = successor_of(first, type="second", input='"go"', queue="q2", priority=4)
-    settled = await complete(store, first, '"one"', following, now=at(3))
+    first = await kit.running(store, type="first", root_id=None)
+    following = kit.successor_of(first, type="second", input='"go"', queue="q2", priority=4)
+    settled = await kit.complete(store, first, '"one"', following, now=at(3))
     assert settled.freed == []
-    stored = await read(store, following.id)
+    stored = await kit.read(store, following.id)
     assert (stored.state, stored.run_at, stored.created_at) == (JobState.PENDING, at(3), at(3))
     assert (stored.type, stored.input, stored.queue) == ("second", '"go"', "q2")
     assert (stored.priority, stored.position) == (4, 1)
     assert (stored.sequence_id, stored.sequence_type) == (first.id, "first")
     assert (stored.root_id, stored.origin_id) == (first.id, first.id)
-    before = await read(store, first.id)
+    before = await kit.read(store, first.id)
     assert (before.state, before.output) == (JobState.COMPLETED, '"one"')
 
 
 @case
 async def a_successor_is_claimed_with_its_sequence(store: Store) -> None:
-    first = await running(store, type="first")
-    await complete(store, first, successor=successor_of(first, type="second", queue="q2"))
-    second = await claim_one(store, "q2", types=("second",), now=at(2))
+    first = await kit.running(store, type="first")
+    await kit.complete(store, first, successor=kit.successor_of(first, type="second", queue="q2"))
+    second = await kit.claim_one(store, "q2", types=("second",), now=at(2))
     assert (second.sequence_id, second.sequence_type) == (first.id, "first")
     assert (second.root_id, second.origin_id, second.position) == (first.id, first.id, 1)
     assert second.lease.version == 1
@@ -64,11 +45,11 @@ async def a_successor_is_claimed_with_its_sequence(store: Store) -> None:
 
 @case
 async def a_refused_completion_stores_no_successor(store: Store) -> None:
-    first = await running(store)
-    before = await snapshot(store)
-    change = Complete(first.id, new_token(), None, successor_of(first))
-    assert (await settle(store, change)).verdicts == [Verdict.MISMATCH]
-    assert await snapshot(store) == before
+    first = await kit.running(store)
+    before = await kit.snapshot(store)
+    change = Complete(first.id, kit.new_token(), None, kit.successor_of(first))
+    assert (await kit.settle(store, change)).verdicts == [Verdict.MISMATCH]
+    assert await kit.snapshot(store) == before
 
 
 SCHEDULES: dict[str, tuple[At | After, datetime]] = {
@@ -81,94 +62,96 @@ SCHEDULES: dict[str, tuple[At | After, datetime]] = {
 @case.each(SCHEDULES)
 async def a_successor_can_be_scheduled(store: Store, variant: tuple[At | After, datetime]) -> None:
     schedule, expected = variant
-    first = await running(store)
-    following = successor_of(first, queue="q2", schedule=schedule)
-    await complete(store, first, successor=following)
-    assert (await read(store, following.id)).run_at == expected
+    first = await kit.running(store)
+    following = kit.successor_of(first, queue="q2", schedule=schedule)
+    await kit.complete(store, first, successor=following)
+    assert (await kit.read(store, following.id)).run_at == expected
 
 
 @case
 async def a_long_sequence_ends_with_its_last_job(store: Store) -> None:
-    job = await running(store, queue="loop")
+    job = await kit.running(store, queue="loop")
     for step in range(1, 10):
-        await complete(store, job, str(step), successor_of(job, queue="loop"), now=at(step))
-        job = await claim_one(store, "loop", now=at(step))
+        await kit.complete(store, job, str(step), kit.successor_of(job, queue="loop"), now=at(step))
+        job = await kit.claim_one(store, "loop", now=at(step))
         assert job.position == step
-    await complete(store, job, '"end"', now=at(10))
-    last = await last_of(store, job.sequence_id)
+    await kit.complete(store, job, '"end"', now=at(10))
+    last = await kit.last_of(store, job.sequence_id)
     assert (last.position, last.output, last.state) == (9, '"end"', JobState.COMPLETED)
-    jobs = await everything(store)
+    jobs = await kit.everything(store)
     assert sorted(job.position for job in jobs) == list(range(10))
     assert {job.sequence_id for job in jobs} == {job.sequence_id}
 
 
 @case
 async def a_sequence_has_the_state_of_its_last_job(store: Store) -> None:
-    first = await running(store)
-    assert (await last_of(store, first.id)).state is JobState.RUNNING
-    await complete(store, first, successor=successor_of(first, queue="q2"))
-    assert (await last_of(store, first.id)).state is JobState.PENDING
-    second = await claim_one(store, "q2", now=at(2))
-    await apply(store, Fail(second.id, second.lease.token, ERROR), now=at(3))
-    last = await last_of(store, first.id)
+    first = await kit.running(store)
+    assert (await kit.last_of(store, first.id)).state is JobState.RUNNING
+    await kit.complete(store, first, successor=kit.successor_of(first, queue="q2"))
+    assert (await kit.last_of(store, first.id)).state is JobState.PENDING
+    second = await kit.claim_one(store, "q2", now=at(2))
+    await kit.apply(store, Fail(second.id, second.lease.token, ERROR), now=at(3))
+    last = await kit.last_of(store, first.id)
     assert (last.state, last.last_error) == (JobState.FAILED, ERROR)
-    assert await state_of(store, first.id) is JobState.COMPLETED
+    assert await kit.state_of(store, first.id) is JobState.COMPLETED
 
 
 @case
 async def many_sequences_go_on_in_one_batch(store: Store) -> None:
-    jobs = [await running(store) for _ in range(20)]
-    following = [successor_of(job, queue="q2", input=job.id) for job in jobs]
-    await apply(
+    jobs = [await kit.running(store) for _ in range(20)]
+    following = [kit.successor_of(job, queue="q2", input=job.id) for job in jobs]
+    await kit.apply(
         store,
         *[
             Complete(job.id, job.lease.token, None, next)
             for job, next in zip(jobs, following, strict=True)
         ],
     )
-    seconds = await claim(store, "q2", now=at(2))
+    seconds = await kit.claim(store, "q2", now=at(2))
     assert [job.id for job in seconds] == [job.id for job in following]
     assert all(job.input == job.sequence_id for job in seconds)
 
 
 @case
 async def a_refused_item_keeps_no_other_from_going_on(store: Store) -> None:
-    one, two = await running(store), await running(store)
-    following = successor_of(two, queue="q2")
-    settled = await settle(
+    one, two = await kit.running(store), await kit.running(store)
+    following = kit.successor_of(two, queue="q2")
+    settled = await kit.settle(
         store,
-        Complete(one.id, new_token(), None, successor_of(one, queue="q2")),
+        Complete(one.id, kit.new_token(), None, kit.successor_of(one, queue="q2")),
         Complete(two.id, two.lease.token, None, following),
     )
     assert settled.verdicts == [Verdict.MISMATCH, Verdict.APPLIED]
-    assert [job.id for job in await claim(store, "q2", now=at(2))] == [following.id]
+    assert [job.id for job in await kit.claim(store, "q2", now=at(2))] == [following.id]
 
 
 @case
 async def a_successor_whose_given_id_is_taken_is_an_error(store: Store) -> None:
-    taken = await add(store)
-    first = await running(store)
-    before = await snapshot(store)
+    taken = await kit.add(store)
+    first = await kit.running(store)
+    before = await kit.snapshot(store)
     with raises(DuplicateJob):
-        await complete(store, first, successor=successor_of(first, id=taken, id_given=True))
-    assert await snapshot(store) == before
+        await kit.complete(store, first, successor=kit.successor_of(first, id=taken, id_given=True))
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def a_successor_with_an_unknown_blocker_is_an_error(store: Store) -> None:
-    first = await running(store)
-    before = await snapshot(store)
+    first = await kit.running(store)
+    before = await kit.snapshot(store)
     with raises(JobNotFound):
-        await complete(store, first, successor=successor_of(first, blockers=(new_id(),)))
-    assert await snapshot(store) == before
+        await kit.complete(
+            store, first, successor=kit.successor_of(first, blockers=(kit.new_id(),))
+        )
+    assert await kit.snapshot(store) == before
 
 
 @case
 async def jobs_started_by_a_job_are_sequences_of_their_own(store: Store) -> None:
-    parent = await running(store)
-    child = await add(store, root_id=parent.root_id, origin_id=parent.id)
-    stored = await read(store, child)
+    parent = await kit.running(store)
+    child = await kit.add(store, root_id=parent.root_id, origin_id=parent.id)
+    stored = await kit.read(store, child)
     assert (stored.sequence_id, stored.root_id) == (child, parent.id)
     assert (stored.origin_id, stored.position) == (parent.id, 0)
-    assert (await last_of(store, parent.id)).id == parent.id
+    assert (await kit.last_of(store, parent.id)).id == parent.id
     assert stored.created_at == T0

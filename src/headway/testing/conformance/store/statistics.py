@@ -20,19 +20,8 @@ from headway.domain.queries import (
 )
 from headway.domain.settlement import Fail, Lose
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import (
-    ERROR,
-    OTHER_ERROR,
-    T0,
-    StoreCases,
-    add,
-    apply,
-    at,
-    claim,
-    complete,
-    in_state,
-    running,
-)
+from headway.testing.conformance.store import kit
+from headway.testing.conformance.store.kit import ERROR, OTHER_ERROR, T0, StoreCases, at
 
 case = StoreCases("statistics")
 
@@ -56,13 +45,13 @@ async def nothing_is_tallied_where_nothing_is(store: Store) -> None:
 
 @case
 async def jobs_are_tallied_by_queue_type_and_state(store: Store) -> None:
-    await add(store, queue="a", type="x", now=at(3))
-    await add(store, queue="a", type="x", now=at(2))
-    await add(store, queue="a", type="x", schedule=After(seconds=60))
-    await add(store, queue="a", type="y")
-    await add(store, queue="b", type="x", priority=5)
-    (job,) = await claim(store, "b", types=("x",), now=at(1))
-    await complete(store, job, now=at(2))
+    await kit.add(store, queue="a", type="x", now=at(3))
+    await kit.add(store, queue="a", type="x", now=at(2))
+    await kit.add(store, queue="a", type="x", schedule=After(seconds=60))
+    await kit.add(store, queue="a", type="y")
+    await kit.add(store, queue="b", type="x", priority=5)
+    (job,) = await kit.claim(store, "b", types=("x",), now=at(1))
+    await kit.complete(store, job, now=at(2))
     tallies = await store.run(store.tally, now=at(10))
 
     def tally(queue: str, type: str, state: JobState, count: int, **more: Any) -> Tally:
@@ -80,7 +69,7 @@ async def jobs_are_tallied_by_queue_type_and_state(store: Store) -> None:
 @case
 async def every_state_is_tallied(store: Store) -> None:
     for state in JobState:
-        await in_state(store, state)
+        await kit.in_state(store, state)
     tallies = await store.run(store.tally, now=at(10))
     by_state = dict.fromkeys(JobState, 0)
     for each in tallies:
@@ -93,11 +82,11 @@ async def every_state_is_tallied(store: Store) -> None:
 
 @case
 async def those_that_ended_last_come_first(store: Store) -> None:
-    one = await running(store, queue="a", type="x")
-    two = await running(store, queue="b")
-    await in_state(store, JobState.PENDING)
-    await complete(store, two, now=at(3))
-    await apply(store, Fail(one.id, one.lease.token, ERROR), now=at(5))
+    one = await kit.running(store, queue="a", type="x")
+    two = await kit.running(store, queue="b")
+    await kit.in_state(store, JobState.PENDING)
+    await kit.complete(store, two, now=at(3))
+    await kit.apply(store, Fail(one.id, one.lease.token, ERROR), now=at(5))
     last, first = await store.run(store.ended, 10)
     assert last == EndedJob(
         queue="a",
@@ -114,14 +103,14 @@ async def those_that_ended_last_come_first(store: Store) -> None:
 @case
 async def what_ended_is_counted_by_slices_of_time(store: Store) -> None:
     async def end(second: float, queue: str) -> None:
-        job = await running(store, queue=queue)
-        await complete(store, job, now=at(second))
+        job = await kit.running(store, queue=queue)
+        await kit.complete(store, job, now=at(second))
 
     for second in (1.0, 10.0, 10.5, 19.9, 20.0):
         await end(second, "a")
     await end(12, "b")
-    job = await running(store, queue="a")
-    await apply(store, Fail(job.id, job.lease.token, ERROR), now=at(15))
+    job = await kit.running(store, queue="a")
+    await kit.apply(store, Fail(job.id, job.lease.token, ERROR), now=at(15))
     counts = await store.run(store.throughput, 2, 10.0, now=at(25))  # 5 to 15, 15 to 25
 
     def count(slice: int, queue: str, state: JobState, number: int) -> EndedCount:
@@ -139,11 +128,11 @@ async def what_ended_is_counted_by_slices_of_time(store: Store) -> None:
 async def failures_come_in_groups(store: Store) -> None:
     ids: dict[str, list[str]] = {"aa": [], "bb": []}
     for second, fingerprint in enumerate(("aa", "bb", "aa", "aa"), start=1):
-        job = await running(store, queue="ab"[second % 2])
+        job = await kit.running(store, queue="ab"[second % 2])
         fail = Fail(job.id, job.lease.token, ERROR, fingerprint)
-        await apply(store, fail, now=at(second))
+        await kit.apply(store, fail, now=at(second))
         ids[fingerprint].append(job.id)
-    await in_state(store, JobState.COMPLETED)
+    await kit.in_state(store, JobState.COMPLETED)
     groups = await store.run(store.failures, JobFilter(), 10, now=at(20))
     assert groups == [
         FailureCount(
@@ -182,10 +171,10 @@ async def failures_come_in_groups(store: Store) -> None:
 
 @case
 async def a_dead_letter_without_a_fingerprint_is_in_a_group_too(store: Store) -> None:
-    job_id = await in_state(store, JobState.FAILED)
-    lost = await running(store)
+    job_id = await kit.in_state(store, JobState.FAILED)
+    lost = await kit.running(store)
     lose = Lose(lost.id, lost.lease.token, OTHER_ERROR, dead=True, fingerprint="cc")
-    await apply(store, lose, now=at(60))
+    await kit.apply(store, lose, now=at(60))
     groups = await store.run(store.failures, JobFilter(), 10, now=at(70))
     assert [(each.fingerprint, each.sample_id) for each in groups] == [
         ("cc", lost.id),
@@ -195,14 +184,14 @@ async def a_dead_letter_without_a_fingerprint_is_in_a_group_too(store: Store) ->
 
 @case
 async def a_retried_job_is_in_no_group(store: Store) -> None:
-    job_id = await in_state(store, JobState.FAILED)
+    job_id = await kit.in_state(store, JobState.FAILED)
     await store.run(store.retry, [job_id], now=at(2))
     assert await store.run(store.failures, JobFilter(), 10, now=at(3)) == []
 
 
 @case
 async def managed_queues_are_those_that_somebody_touched(store: Store) -> None:
-    await add(store, queue="untouched")
+    await kit.add(store, queue="untouched")
     assert await store.run(store.managed_queues) == []
     await store.run(store.pause, "b", True, now=at(1))
     await store.run(store.pause, "a", True, now=at(2))

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.domain.queries import WorkerRecord
 from headway.ports.store import Store
-from headway.testing.conformance.store.builders import MICROSECOND, T0, StoreCases, at
+from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases, at
 
 case = StoreCases("workers")
 

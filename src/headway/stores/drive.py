@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
-from headway.ports.statement import Operation, Row, Statement
+from headway.ports.statement import Operation
 
 T = TypeVar("T")
 
 
-async def drive(
-    operation: Operation[T],
-    execute: Callable[[Statement], Awaitable[Sequence[Row]]],
-) -> T:
-    """Run an operation to its end, sending each statement's rows back to it."""
+async def drive(operation: Operation[T], execute: Callable[[Any], Awaitable[Any]]) -> T:
+    """Run an operation to its end: execute its statements and send it the answers."""
     try:
         statement = next(operation)
         while True:
@@ -26,10 +23,7 @@ async def drive(
         operation.close()
 
 
-def drive_sync(
-    operation: Operation[T],
-    execute: Callable[[Statement], Sequence[Row]],
-) -> T:
+def drive_sync(operation: Operation[T], execute: Callable[[Any], Any]) -> T:
     """The same, blocking."""
     try:
         statement = next(operation)

@@ -1,4 +1,4 @@
-"""Listeners and other helpers that the cases share."""
+"""Listeners, and other helpers that the cases share."""
 
 from __future__ import annotations
 
