@@ -74,7 +74,7 @@ class Slow:
 async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.after_commit.observers.PATIENCE", math.inf)  # nobody is put aside
+    monkeypatch.setattr("headway.after_commit.observers.MOST_DEBT", math.inf)  # nobody is put aside
     rude, in_bulk = Rude(), RudeInBulk()
     office = Office("memory://", [rude, in_bulk])
     async with office.app as app:

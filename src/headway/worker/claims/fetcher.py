@@ -22,7 +22,7 @@ from headway.ports.store import Store
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
 from headway.worker.backoff import FailureStreak, sleep_unless
-from headway.worker.claims.claim_schedule import HOARDED, ClaimSchedule
+from headway.worker.claims.claim_schedule import SLOT_WITHIN, ClaimSchedule
 from headway.worker.claims.slots import SUSPECT, Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
@@ -85,7 +85,7 @@ class Fetcher:
         schedule = self._schedule
         loop = asyncio.get_running_loop()
         while not schedule.stopped.is_set():
-            self._give_back_hoarded()
+            self._give_back_waiting()
             self._slots.measure(self._clock.monotonic())
             shares, limit = self._slots.shares(self._settings.batch_size)
             if schedule.left_out and self._most_atomic(1):
@@ -315,10 +315,10 @@ class Fetcher:
         for attempt in blocked:
             attempt.blocker_traces = traces.get(attempt.claimed.id, ())
 
-    def _give_back_hoarded(self) -> None:
+    def _give_back_waiting(self) -> None:
         """Give back jobs that were claimed ahead and found no slot, because the running ones are
         long."""
-        before = self._clock.monotonic() - HOARDED
+        before = self._clock.monotonic() - SLOT_WITHIN
         oldest = self._slots.oldest()
         if oldest is None or oldest >= before:
             return

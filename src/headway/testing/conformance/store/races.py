@@ -227,10 +227,10 @@ async def racing_pairs(store: Store, pairs: int) -> None:
     jobs = [new_job(queue="blockers") for _ in range(pairs)]
     await insert(store, *jobs)
     blockers = await claim(store, "blockers", limit=pairs)
-    gate = asyncio.Semaphore(16)
+    at_once = asyncio.Semaphore(16)
 
     async def race(number: int, blocker: ClaimedJob) -> None:
-        async with gate:
+        async with at_once:
             dependent = new_job(queue="dependents", blockers=(blocker.id,))
             both = (complete(store, blocker), insert(store, dependent, now=at(1)))
             await asyncio.gather(*(both if number % 2 else both[::-1]))
