@@ -75,7 +75,7 @@ async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "headway.after_commit.observer_group.PATIENCE", math.inf
+        "headway.after_commit.observer_group.MOST_DEBT", math.inf
     )  # nobody is put aside
     rude, in_bulk = Rude(), RudeInBulk()
     office = Office("memory://", [rude, in_bulk])

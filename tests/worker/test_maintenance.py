@@ -20,6 +20,7 @@ from headway.ports.notifications import JobsScheduled, Notification, OwnershipLo
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
 from headway.worker.maintenance import Maintenance
@@ -51,13 +52,9 @@ def make_reaper(
 ) -> Reaper:
     observers = Observers([bench])
     return Reaper(
+        WorkerEnvironment(WorkerSettings(worker_id=worker), bench.store, clock, observers),
         Publisher(bench.store, notifier, observers),
         Outage(clock, 30.0, set()),
-        worker=worker,
-        store=bench.store,
-        clock=clock,
-        observers=observers,
-        every=1.0,
     )
 
 
@@ -103,7 +100,7 @@ async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
 async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> None:
     clock = ManualClock()
     settings = WorkerSettings(retention=Retention(completed=timedelta(hours=1)))
-    maintenance = Maintenance(settings, bench.store, clock, Observers([bench]))
+    maintenance = Maintenance(WorkerEnvironment(settings, bench.store, clock, Observers([bench])))
     done = await add(bench, clock)
     (token,) = await claim(bench, clock)
     await bench.store.run(bench.store.settle, [Complete(done, token)], now=clock.now())
@@ -123,7 +120,9 @@ async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> 
 
 async def test_what_operators_did_long_ago_is_forgotten(bench: Bench) -> None:
     clock = ManualClock()
-    maintenance = Maintenance(WorkerSettings(), bench.store, clock, Observers([bench]))
+    maintenance = Maintenance(
+        WorkerEnvironment(WorkerSettings(), bench.store, clock, Observers([bench]))
+    )
     note = AuditRecord(
         id=new_id(),
         at=clock.now(),
@@ -158,7 +157,7 @@ async def test_the_more_is_old_the_more_is_pruned_at_once() -> None:
     await store.open()
     settings = WorkerSettings(retention=Retention(completed=timedelta(0)))
     tomorrow = ManualClock(datetime.now(UTC) + timedelta(days=1))  # by it, pruning takes no time
-    maintenance = Maintenance(settings, store, tomorrow, Observers([bench]))
+    maintenance = Maintenance(WorkerEnvironment(settings, store, tomorrow, Observers([bench])))
 
     @bench.job
     async def work() -> None: ...
@@ -174,7 +173,7 @@ async def test_the_more_is_old_the_more_is_pruned_at_once() -> None:
 async def test_types_that_nobody_runs_are_pointed_out_now_and_then(bench: Bench) -> None:
     clock = ManualClock()
     settings = WorkerSettings(forget_workers_after=1e9)
-    maintenance = Maintenance(settings, bench.store, clock, Observers([bench]))
+    maintenance = Maintenance(WorkerEnvironment(settings, bench.store, clock, Observers([bench])))
     await add(bench, clock, "known")
     await add(bench, clock, "unknown")
     await beat(bench, clock, "me", "known")

@@ -17,7 +17,7 @@ from headway.ports.tracer import StartTrace, Tracer
 
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""
-PATIENCE = 0.5
+MOST_DEBT = 0.5
 """Seconds by which an observer may exceed that in total before it is given a thread."""
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Observers:
 
     def _charge(self, listener: _Listener, seconds: float) -> None:
         listener.debt = max(listener.debt + seconds, 0.0)
-        if listener.debt > PATIENCE and listener.thread is None:
+        if listener.debt > MOST_DEBT and listener.thread is None:
             self._move_to_thread(listener)
 
     def failed(self, who: object) -> None:

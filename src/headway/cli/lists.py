@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from headway.cli.filters import filter_argument
+from headway.cli.filters import filter_argument, read_filter
 from headway.cli.output import Column, print_table, say, watched
 from headway.cli.target import target_option
 from headway.domain.queries import MAX_PAGE
@@ -34,15 +34,17 @@ def list_options(function: F) -> F:
 
 
 async def read_list(
-    ask: Callable[[str | None, int], Awaitable[A]],
+    ask: Callable[..., Awaitable[A]],
     items: Callable[[A], list[T]],
+    words: Sequence[str],
     cursor: str | None,
     limit: int,
 ) -> tuple[list[T], str | None]:
     """As many as `limit`; a page may be short where a filter has to read many jobs."""
+    which = read_filter(words)
     found: list[T] = []
     while True:
-        page = await ask(cursor, min(limit - len(found), MAX_PAGE))
+        page = await ask(which, cursor=cursor, limit=min(limit - len(found), MAX_PAGE))
         found += items(page)
         cursor = page.cursor
         if cursor is None or len(found) >= limit:

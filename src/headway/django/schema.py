@@ -46,17 +46,26 @@ class ApplyStep(Operation):
         return f"Step {self.version} of Headway's tables"
 
 
-@dataclass(frozen=True)
-class _PostgresTables:
-    schema: str
+@dataclass
+class _Tables:
+    package: str
+    """The store's."""
+    prefix: str
+    """Before the name of each table."""
 
     @property
     def migration(self) -> str:
-        return f'"{self.schema}".migration'
+        return f"{self.prefix}migration"
 
     @property
     def steps(self) -> list[SqlMigration]:
-        return load_migrations("headway.stores.postgres", f'"{self.schema}".')
+        return load_migrations(self.package, self.prefix)
+
+
+class _PostgresTables(_Tables):
+    def __init__(self, schema: str) -> None:
+        super().__init__("headway.stores.postgres", f'"{schema}".')
+        self.schema = schema
 
     @property
     def before(self) -> list[str]:
@@ -81,17 +90,9 @@ class _PostgresTables:
             return [f'"{self.schema}".{name}' for (name,) in cursor.fetchall()]
 
 
-@dataclass(frozen=True)
-class _SqliteTables:
-    prefix: str
-
-    @property
-    def migration(self) -> str:
-        return f"{self.prefix}migration"
-
-    @property
-    def steps(self) -> list[SqlMigration]:
-        return load_migrations("headway.stores.sqlite", self.prefix)
+class _SqliteTables(_Tables):
+    def __init__(self, prefix: str) -> None:
+        super().__init__("headway.stores.sqlite", prefix)
 
     @property
     def before(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""When a job may run: at a moment, or after a while by the store's clock."""
+"""The schedule of a job: a time, or a delay by the store's clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.errors import InvalidOption
 
 
 class At(msgspec.Struct, frozen=True):
-    """At a moment, with a time zone, between the years 1900 and 9000; one in the past means now."""
+    """A time with a time zone, between the years 1900 and 9000; a past one means now."""
 
     moment: datetime
 
@@ -21,8 +21,7 @@ class At(msgspec.Struct, frozen=True):
 
 
 class After:
-    """After a while, of a hundred years at most, counted by the store's clock from the moment the
-    job is stored."""
+    """A delay of at most a hundred years, by the store's clock, from the time the job is stored."""
 
     __slots__ = ("seconds",)
 
@@ -38,7 +37,7 @@ class After:
         try:
             given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
             total = ((delay or timedelta()) + given).total_seconds()
-        except (TypeError, ValueError, OverflowError):  # not numbers, nan, or beyond all measure
+        except (TypeError, ValueError, OverflowError):  # not numbers, nan, or too large
             raise InvalidOption(
                 "After(...) takes a timedelta, or days, hours, minutes and seconds as numbers, of "
                 "100 years at most"

@@ -114,7 +114,7 @@ class SequenceCreated(SequenceEvent, frozen=True, gc=False): ...
 
 class SequenceCompleted(SequenceEvent, frozen=True, gc=False):
     seconds: float | None
-    """Since it was created, by the store's clock; None where that is not known."""
+    """Seconds since creation, by the store's clock; None if unknown."""
 
 
 class SequenceFailed(SequenceEvent, frozen=True, gc=False):
@@ -162,7 +162,7 @@ class LeaseRenewed(LeaseEvent, frozen=True, gc=False): ...
 
 
 class LeaseLost(LeaseEvent, frozen=True, gc=False):
-    """This worker no longer holds a job that it was running; its result is discarded."""
+    """This worker lost the lease of a job that it was running; the result is discarded."""
 
     reason: str
 
@@ -177,10 +177,10 @@ class AlreadyCompleted(LeaseLost, frozen=True, gc=False):
 
 class JobCompleted(JobEvent, frozen=True, gc=False):
     worker: str | None
-    """None: it was completed without a worker."""
+    """None: completed without a worker."""
     version: int
     seconds: float | None
-    """Since it was created, by the store's clock; None where that is not known."""
+    """Seconds since creation, by the store's clock; None if unknown."""
 
 
 class JobDeadLettered(JobEvent, frozen=True, gc=False):
@@ -190,8 +190,8 @@ class JobDeadLettered(JobEvent, frozen=True, gc=False):
 
 
 class JobReaped(JobEvent, frozen=True, gc=False):
-    """A lease expired. `dead`: the job was dead-lettered for it. Not `charged`: the store was away,
-    so that the worker could not renew the lease."""
+    """A lease expired. `dead`: the job is dead-lettered. Not `charged`: the worker could not renew
+    the lease because the store did not answer."""
 
     worker: str | None
     """The worker that held the lease."""
@@ -201,7 +201,7 @@ class JobReaped(JobEvent, frozen=True, gc=False):
 
 
 class JobRescheduled(JobEvent, frozen=True, gc=False):
-    """The handler rescheduled the job; or, without a worker, an operator made it due now."""
+    """The handler rescheduled the job; or, without a worker, an operator made the job due."""
 
     worker: str | None
 

@@ -1,4 +1,4 @@
-"""How failures are stored, as JSON, and which of them are alike."""
+"""Failures: their JSON in the store, and fingerprints that group them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _decoder = msgspec.json.Decoder(Failure)
 
 
 def encode_failure(failure: Failure) -> str:
-    """Cut to bounds, cleaned of what a database refuses (NUL, unpaired surrogates), encoded."""
+    """As JSON, cut to the maximum length, without NUL and unpaired surrogates."""
     return _encoder.encode(
         Failure(
             storable(failure.type, MAX_MESSAGE),
@@ -31,7 +31,7 @@ def encode_failure(failure: Failure) -> str:
 
 
 def decode_failure(text: str) -> Failure:
-    """The failure, or one that quotes the text if it was written by something else."""
+    """The failure; text that is not one of ours becomes its message."""
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError:
@@ -45,8 +45,8 @@ _VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^'\n]*'|\"[^\"\n]*\"", re
 
 
 def fingerprint(job_type: str, failure: Failure) -> str:
-    """Alike for failures of one job type that are alike: the same exception from the same line of
-    code or, where no place is known, with the same message but for numbers and quotations.
+    """Equal for failures of one job type with the same exception from the same line of code or,
+    without a traceback, with the same message except for numbers and quotations.
 
     The line counts by its text, the file by its last two names, so that a deployment that moves
     them does not make a new group of an old failure.
@@ -68,7 +68,7 @@ def first_line(error: BaseException) -> str:
 
 
 def storable(text: str, limit: int) -> str:
-    """The text without what a database refuses, cut in the middle if it is too long."""
+    """The text without NUL and unpaired surrogates, cut in the middle if it is too long."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     clean = clean.encode("utf-8", "replace").decode("utf-8")
     if len(clean) <= limit:

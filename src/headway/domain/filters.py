@@ -128,9 +128,9 @@ def matches_text(which: JobFilter, input: str, last_error: str | None) -> bool:
 
 
 def input_needles(which: JobFilter) -> list[str]:
-    """Texts all of which the stored input of a matching job holds: a store may look for them
-    first. Only what every encoder writes in the same way; text with its quotes, so that looking
-    first tells nobody how a longer text begins."""
+    """Texts that the stored input of every matching job contains: a store may search for them
+    first. Only texts that all encoders write alike; strings with their quotes, so that the
+    search does not reveal how a longer string begins."""
     paths: dict[str, list[str]] = {}
     for each in which.arguments:
         paths.setdefault(each.path, []).append(each.value)
@@ -154,10 +154,10 @@ def _may_be_bare(value: str) -> bool:
 
 
 def error_needles(which: JobFilter) -> list[str]:
-    """The same for the stored error, in lower case: any one of them is in a matching job's, unless
-    there are none."""
-    # `Type: message` is stored without the space; and what something else wrote is shown as an
-    # `Error`, whether it has that word in it or not.
+    """Texts in lower case: the stored error of a matching job contains one of them, unless the
+    list is empty."""
+    # `Type: message` is stored without the space; and errors that Headway did not write are shown
+    # as `Error`, with or without that word in the stored text.
     parts = [each.lower().strip() for each in which.errors]
     usable = all(_NEEDLE.fullmatch(part) and part not in "error" for part in parts)
     return parts if usable else []

@@ -1,4 +1,4 @@
-"""The job: what is stored of it, what a claim hands out, and the states it passes through."""
+"""The job: new, stored, claimed; its states and its failed attempts."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ DEFAULT_MAX_LOSSES = 5
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job about to be stored. Everything is decided except what only the store can know:
-    the time, and whether the blockers are done."""
+    """A job before it is stored. The store adds the time, and the state by its blockers."""
 
     id: str
     type: str
@@ -53,9 +52,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout: float | None = None
     """Seconds a single execution may take."""
     id_given: bool = False
-    """The caller chose the id: finding it taken is an error, not an echo of our own insert."""
+    """The caller chose the id: a stored job with this id is an error, not our own insert again."""
     sequence_id: str | None = None
-    """None: this job begins a sequence and gives it its own id."""
+    """None: this job begins a sequence, under the job's id."""
     sequence_type: str | None = None
     root_id: str | None = None
     """None: its own id."""
@@ -72,7 +71,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dedup_except: str | None = None
     """A sequence id that does not count: lets a job start its own successor under its key."""
     only_for: str | None = None
-    """The id of a job later in the batch: if that one is deduplicated, this one is not stored."""
+    """The id of a later job of the batch: if that job is deduplicated, this one is not stored."""
     trace: str | None = None
     """Context carried from the producer to the handler (trace parent and the like)."""
 
@@ -90,7 +89,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     run_at: datetime
     created_at: datetime
     started_at: datetime | None
-    """When it was last claimed."""
+    """Time of the last claim."""
     finished_at: datetime | None
     attempts: int
     """Recorded failures."""
@@ -100,13 +99,13 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     max_losses: int
     timeout: float | None
     last_error: str | None
-    """The job's last error, encoded by `headway.domain.failure`. It is kept after a retry, a
-    retry and success; whether the job failed is told by its state."""
+    """The job's last error, encoded by `headway.domain.failure`. It is kept after a retry
+    and after success; the state tells whether the job failed."""
     lease: Lease | None
     """Present exactly while the job is running."""
     lease_version: int
     worker: str | None
-    """Who holds it, or who held it last; None when it was completed without a worker."""
+    """The present or last holder; None if the job was completed without a worker."""
     sequence_id: str
     sequence_type: str
     root_id: str
@@ -115,11 +114,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     awaited: bool
     """Some job waits for this job's sequence."""
     blockers: tuple[str, ...]
-    """Ids of the sequences it was given as blockers, done or not, in order."""
+    """Ids of all its blocking sequences, done or not, in order."""
     dedup_key: str | None
     trace: str | None
     fingerprint: str | None = None
-    """Of a dead letter: alike for failures that are alike."""
+    """Of a dead letter: groups similar failures."""
 
     @property
     def failure(self) -> Failure | None:
@@ -128,7 +127,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim hands to a worker: enough to run the job and to decide what comes after."""
+    """A job as a claim gives it to a worker: enough to run the job and to settle it."""
 
     id: str
     type: str
@@ -167,5 +166,5 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failure(self) -> Failure:
-        """What went wrong, decoded."""
+        """`error`, decoded."""
         return decode_failure(self.error)

@@ -1,4 +1,4 @@
-"""The lease: who holds a running job until when, and what a store answers to a fenced change."""
+"""The lease of a running job, and a store's verdict on a change by the lease's holder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """A claim on a job as its holder states it: the job and the token."""
+    """A job and the token by which its holder proves the lease."""
 
     job_id: str
     token: str
@@ -54,5 +54,6 @@ def check_lease_for(seconds: float) -> float:
 
 
 def after_refusal(verdict: Verdict) -> Verdict:
-    """The job changed between the refusal and the question why: somebody else has it."""
+    """The verdict for a refused change. APPLIED now means that the job has changed since the
+    refusal: another worker holds it."""
     return Verdict.MISMATCH if verdict is Verdict.APPLIED else verdict

@@ -71,7 +71,7 @@ def is_recoverable(error: BaseException) -> bool:
 
 
 def after_expiry(job: JobRecord) -> Lose:
-    """The lease ran out: give the job back, unless it has cost too many workers already."""
+    """The lease ran out: give the job back, unless it was lost too often."""
     if job.lease is None:
         raise ValueError(f"job {job.id} holds no lease that could expire")
     charged = job.losses + 1
@@ -86,7 +86,7 @@ def after_expiry(job: JobRecord) -> Lose:
 
 
 def after_absence(job: ClaimedJob, worker: str) -> Lose:
-    """The lease ran out because its holder, who says so, could not reach the store."""
+    """The lease ran out because its holder could not reach the store; the holder reports this."""
     failure = Failure(
         "LeaseLost",
         f"{worker} could not renew its lease because the store did not answer; "
@@ -102,7 +102,7 @@ def judge(
     until: datetime | None,
     now: datetime,
 ) -> Verdict:
-    """What a store answers to `settlement` for a row in this state; APPLIED means: go ahead.
+    """A store's verdict on `settlement` for a row in this state; APPLIED: change the row.
 
     Order of precedence: absent, ended the same way already, not running, expired, other token.
     """

@@ -1,4 +1,4 @@
-"""What a worker asks of a store: claims, progress reports, pruning."""
+"""Orders of a worker to a store: claims, progress reports, pruning."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Finished sequences to delete: those whose last job ended in `state` longer than `older_than`
-    seconds ago. `types` are the types of their first jobs, `queues` the queues of their last jobs
+    """Finished sequences to delete: the last job ended in `state` more than `older_than` seconds
+    ago. `types` are the types of their first jobs, `queues` the queues of their last jobs
     (None: any); the `except_` ones are kept."""
 
     state: JobState

@@ -32,7 +32,7 @@ _PATH = re.compile(r'[^\s:"]+')
 
 
 class Age(msgspec.Struct, frozen=True, kw_only=True):
-    """How long ago something happened, in seconds: less than `under`, at least `over`."""
+    """An age in seconds: less than `under`, at least `over`."""
 
     under: float | None = None
     over: float | None = None
@@ -74,7 +74,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     sequence_id: str | None = None
     root_id: str | None = None
     workers: tuple[str, ...] = ()
-    """The workers that run them or ran them last."""
+    """Present or last holders of the jobs."""
     keys: tuple[str, ...] = ()
     """Their deduplication keys."""
     fingerprints: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ class JobCount(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of jobs of one queue, type and state, as far as it is known without reading them
-    all. Pending jobs that are due and that are not are counted apart."""
+    """The number of jobs of one queue, type and state, from a bounded read. Due and scheduled
+    pending jobs are counted apart."""
 
     queue: str
     type: str
@@ -125,7 +125,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     """False: an estimate, or a lower bound."""
     oldest: datetime | None
-    """For pending jobs the earliest `run_at`, if it is known."""
+    """The earliest `run_at` of pending jobs, if known."""
 
 
 class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
     first_at: datetime
     last_at: datetime
     sample_id: str
-    """The newest of them."""
+    """The newest job of the group."""
 
 
 def group_failures(jobs: Iterable[JobRecord], limit: int, *, exact: bool) -> list[FailureCount]:
@@ -201,7 +201,7 @@ class QueueRecord(msgspec.Struct, frozen=True):
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker, as it last described itself."""
+    """A worker, by its last heartbeat."""
 
     id: str
     host: str

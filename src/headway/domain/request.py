@@ -261,7 +261,7 @@ class ContinuationRequest(Generic[R_co, *Bs]):
         return changed
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same request with other options, which `start` and `continue_with` were given."""
+        """The same request with the options given to `start` or `continue_with`."""
         changes = dict(options)
         given = changes.pop("id", None)
         return self.__class__(
@@ -290,7 +290,7 @@ class Request(ContinuationRequest[R_co, *Bs]):
 
 AnyRequest = ContinuationRequest[Any, *tuple[Any, ...]]
 Source = Request[S] | SequenceReference[S]
-"""What may block a job: a request, which is started with the job, or a stored sequence."""
+"""A blocker: a request that is started together with the job, or a stored sequence."""
 
 
 class Continuation(Generic[R_co]):
@@ -303,7 +303,7 @@ class Continuation(Generic[R_co]):
 
 
 def changed_options(options: Options, changes: dict[str, Any]) -> Options:
-    """`options` with `changes`, which may have `idempotency_key` and a timedelta as `timeout`."""
+    """`options` with `changes`; these may hold `idempotency_key`, and `timeout` as a timedelta."""
     if not changes:
         return options
     key = changes.pop("idempotency_key", None)

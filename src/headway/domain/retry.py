@@ -1,4 +1,4 @@
-"""How long to wait before a failed job is tried again."""
+"""The delay before a failed job is tried again."""
 
 from __future__ import annotations
 

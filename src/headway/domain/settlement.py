@@ -1,5 +1,5 @@
-"""What may become of a running job. A worker (or reaper) decides on one of these, a store applies
-it if the fence allows. Tokens are checked in the statement that changes the row."""
+"""Settlements: the outcomes of a running job. A worker or reaper chooses one; a store applies it if
+its token still has the lease. The statement that changes the row checks the token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.domain.lease import Verdict
 
 
 class Complete(msgspec.Struct, frozen=True):
-    """It is done. With a successor its sequence goes on, without one the sequence is complete."""
+    """The job is done. With a successor its sequence goes on, else the sequence is complete."""
 
     job_id: str
     token: str
@@ -23,8 +23,8 @@ class Complete(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """It failed and is to be tried again after `delay` seconds: charges an attempt, and ends a row
-    of losses."""
+    """The job failed and is tried again after `delay` seconds: charges an attempt, and resets the
+    count of losses."""
 
     job_id: str
     token: str
@@ -33,7 +33,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """It failed for good: charges an attempt, ends a row of losses and dead-letters the job."""
+    """The job failed for good: charges an attempt, resets the losses, dead-letters the job."""
 
     job_id: str
     token: str
@@ -43,15 +43,15 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Given back unstarted or interrupted: pending again at its old place, nothing charged. A row
-    of losses goes on, for the job has not shown that it can end."""
+    """The job is given back unstarted or interrupted: pending again at its old place, nothing
+    charged. Its losses stay counted, as the job has not shown that it can end."""
 
     job_id: str
     token: str
 
 
 class Reschedule(msgspec.Struct, frozen=True):
-    """It asked to run again later: nothing charged, and a row of losses ends."""
+    """The handler asked to run again later: nothing charged, and the losses are reset."""
 
     job_id: str
     token: str
@@ -92,7 +92,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 def aimed_state(settlement: Settlement) -> JobState:
-    """The state in which the job is to end up."""
+    """The state of the job after this settlement."""
     match settlement:
         case Complete():
             return JobState.COMPLETED

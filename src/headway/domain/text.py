@@ -1,4 +1,4 @@
-"""How times, counts and foreign text read, in the terminal and in the browser."""
+"""Text for people: times, counts and foreign text, in the terminal and in the browser."""
 
 from __future__ import annotations
 

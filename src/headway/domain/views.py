@@ -40,7 +40,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Jobs that ended in one time slice, which began `at`."""
+    """Jobs that ended in the time slice that begins `at`."""
 
     at: datetime
     completed: int
@@ -128,7 +128,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A sequence that a job waits or waited for; `state` is None if it was deleted."""
+    """A sequence that blocks or blocked a job; `state` is None for a deleted sequence."""
 
     sequence_id: str
     job_id: str | None

@@ -22,6 +22,7 @@ from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
 from headway.testing.crashing_store import CrashingStore, CrashPoint
 from headway.testing.inline_notifier import InlineNotifier
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_runner import CallNext
 from headway.worker.handler_transactions import BeginTransaction
 from headway.worker.leases.reaper import Reaper
@@ -182,17 +183,10 @@ class AppUnderTest:
     async def _work(self) -> None:
         app, point = self.app, self._point
         self._point = None
-        publisher = Publisher(app.store, None, Observers())
-        outage = Outage(self.clock, WorkerSettings().lease_for, set())
-        reaper = Reaper(
-            publisher,
-            outage,
-            worker="test",
-            store=app.store,
-            clock=self.clock,
-            observers=Observers(),
-            every=1.0,
-        )
+        environment = WorkerEnvironment(WorkerSettings(), app.store, self.clock, Observers())
+        publisher = Publisher(app.store, None, environment.observers)
+        outage = Outage(self.clock, environment.settings.lease_for, environment.held)
+        reaper = Reaper(environment, publisher, outage)
         while await reaper.reap():
             pass
         if not app.handlers():

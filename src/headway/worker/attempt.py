@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headway.domain.job import ClaimedJob, JobRecord, JobState
@@ -36,73 +37,42 @@ class _Message(str):
     """The message of a cancellation. Unlike a plain str it allows weak references."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attempt:
     """One run of a claimed job, shared by the parts of a worker.
 
     Written by the worker's loop only, except `deadline`, which the heartbeat's thread moves.
     """
 
-    __slots__ = (
-        "began",
-        "blocker_traces",
-        "blockers",
-        "claimed",
-        "claimed_at",
-        "deadline",
-        "failure",
-        "handler",
-        "in_transaction",
-        "interruption",
-        "progress",
-        "queue_slots",
-        "seconds",
-        "settlement",
-        "task",
-        "timer",
-        "trace",
-        "trace_id",
-        "transactions",
-        "worker",
-    )
-
-    def __init__(
-        self,
-        claimed: ClaimedJob,
-        handler: Handler | None,
-        queue_slots: QueueSlots,
-        claimed_at: float,
-        deadline: float,
-        worker: str,
-    ) -> None:
-        self.claimed = claimed
-        self.worker = worker
-        self.handler = handler
-        self.queue_slots = queue_slots
-        self.claimed_at = claimed_at
-        self.deadline = deadline
-        """When the lease ends by this process's clock: never later than by the store's."""
-        self.began: float | None = None
-        """When the handler's task took its first step."""
-        self.seconds = 0.0
-        self.blockers: list[str | None] | None = None
-        """The encoded outputs of its blockers, once they were read."""
-        self.blocker_traces: Sequence[str] = ()
-        """The traces of the last jobs of its blockers, if an observer traces."""
-        self.interruption: str | None = None
-        """Why the handler must stop. The first reason stays."""
-        self.in_transaction = False
-        """The handler's transaction has locked the row: no other worker can take the job meanwhile,
-        and a heartbeat would wait for that lock."""
-        self.settlement: Settlement | None = None
-        self.failure: Failure | None = None
-        self.transactions: AttemptTransactions | None = None
-        """None until the handler asks for a transaction."""
-        self.progress: tuple[float, str] | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.trace: AttemptTrace | None = None
-        """Its span, if an observer traces, until the span has ended."""
-        self.trace_id: str | None = None
+    claimed: ClaimedJob
+    handler: Handler | None
+    queue_slots: QueueSlots
+    claimed_at: float
+    deadline: float
+    """When the lease ends by this process's clock: never later than by the store's."""
+    worker: str
+    began: float | None = None
+    """When the handler's task took its first step."""
+    seconds: float = 0.0
+    blockers: list[str | None] | None = None
+    """The encoded outputs of its blockers, once they were read."""
+    blocker_traces: Sequence[str] = ()
+    """The traces of the last jobs of its blockers, if an observer traces."""
+    interruption: str | None = None
+    """Why the handler must stop. The first reason stays."""
+    in_transaction: bool = False
+    """The handler's transaction has locked the row: no other worker can take the job meanwhile,
+    and a heartbeat would wait for that lock."""
+    settlement: Settlement | None = None
+    failure: Failure | None = None
+    transactions: AttemptTransactions | None = None
+    """None until the handler asks for a transaction."""
+    progress: tuple[float, str] | None = None
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    trace: AttemptTrace | None = None
+    """Its span, if an observer traces, until the span has ended."""
+    trace_id: str | None = None
 
     @property
     def held(self) -> Held:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 
 from headway.after_commit.effects import Effects
-from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.failure import encode_failure
 from headway.domain.job import ClaimedJob, NewJob
@@ -26,13 +25,11 @@ from headway.domain.settlement import (
     Settlement,
 )
 from headway.errors import Failure
-from headway.ports.clock import Clock
-from headway.ports.store import Store
 from headway.runtime.store_errors import is_refusal, is_transient
 from headway.worker.attempt import ERROR, LEASE_EXPIRED, Attempt, reason_for
 from headway.worker.attempt_events import Known, Reporter
 from headway.worker.claims.claim_timing import ClaimTiming
-from headway.worker.failure_streak import FailureStreak
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_transactions import CompletedTransaction
 from headway.worker.leases.store_outage import Outage
 from headway.worker.tracebacks import describe
@@ -47,26 +44,21 @@ class Committer:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         schedule: ClaimTiming,
         publisher: Publisher,
         reporter: Reporter,
         outage: Outage,
-        held: set[Attempt],
-        *,
-        worker: str,
-        store: Store,
-        clock: Clock,
-        observers: Observers,
     ) -> None:
         self._schedule = schedule
         self._publisher = publisher
         self._reporter = reporter
         self._outage = outage
-        self._held = held
-        self._store = store
-        self._clock = clock
-        self._observers = observers
-        self.failures = FailureStreak(worker, "committer", observers)
+        self._held = environment.held
+        self._store = environment.store
+        self._clock = environment.clock
+        self._observers = environment.observers
+        self.failures = environment.failures("committer")
         self._outcomes: list[Attempt] = []
         self._waiter: asyncio.Future[None] | None = None
         self._closing = False

@@ -6,13 +6,10 @@ from __future__ import annotations
 import asyncio
 from random import random
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.events import JobsPruned, TypesUnattended
 from headway.domain.job import JobState
-from headway.ports.clock import Clock
-from headway.ports.store import Store
-from headway.worker.failure_streak import FailureStreak, sleep_unless
-from headway.worker.settings import WorkerSettings
+from headway.worker.environment import WorkerEnvironment
+from headway.worker.failure_streak import sleep_unless
 
 FEWEST, MOST = 200, 5_000
 """Sequences that one statement prunes."""
@@ -24,15 +21,13 @@ REMIND_EVERY = 3600.0
 
 
 class Maintenance:
-    def __init__(
-        self, settings: WorkerSettings, store: Store, clock: Clock, observers: Observers
-    ) -> None:
-        self._settings = settings
-        self._rules = settings.prune_rules()
-        self._store = store
-        self._clock = clock
-        self._observers = observers
-        self._failures = FailureStreak(settings.worker_id, "maintenance", observers)
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._settings = environment.settings
+        self._rules = environment.settings.prune_rules()
+        self._store = environment.store
+        self._clock = environment.clock
+        self._observers = environment.observers
+        self._failures = environment.failures("maintenance")
         self._looked = -LOOK_FOR_UNATTENDED_EVERY
         self._pointed_out: dict[str, float] = {}
 

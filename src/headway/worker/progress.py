@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.failure import storable
 from headway.domain.orders import ProgressReport
-from headway.ports.clock import Clock
-from headway.ports.store import Store
 from headway.worker.attempt import Attempt
-from headway.worker.failure_streak import FailureStreak, sleep_unless
+from headway.worker.environment import WorkerEnvironment
+from headway.worker.failure_streak import sleep_unless
 
 EVERY = 1.0
 MAX_NOTE = 500
@@ -22,15 +20,11 @@ MAX_NOTE = 500
 
 
 class ProgressWriter:
-    """`held` is the worker's set of attempts; this only reads it."""
-
-    def __init__(
-        self, worker: str, store: Store, clock: Clock, observers: Observers, held: set[Attempt]
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._held = held
-        self._failures = FailureStreak(worker, "progress", observers)
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._store = environment.store
+        self._clock = environment.clock
+        self._held = environment.held
+        self._failures = environment.failures("progress")
         self._kept: dict[Attempt, tuple[float, str]] = {}
         """The progress that is stored, of running attempts."""
 

@@ -28,14 +28,15 @@ from headway.ports.notifications import Interest, JobsScheduled, Notification, O
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.ports.store import Store
 from headway.runtime.poll_interval import polling_saved
-from headway.worker.attempt import SHUTDOWN, Attempt
+from headway.worker.attempt import SHUTDOWN
 from headway.worker.attempt_events import Reporter
 from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.fetcher import Fetcher
 from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
-from headway.worker.failure_streak import NOTIFIER, FailureStreak, sleep_unless
+from headway.worker.environment import WorkerEnvironment
+from headway.worker.failure_streak import NOTIFIER, sleep_unless
 from headway.worker.handler_runner import Middleware, Runner
 from headway.worker.handler_transactions import BeginTransaction, Permits, WorkerTransactions
 from headway.worker.leases.heartbeat import Heartbeat
@@ -87,7 +88,8 @@ class WorkerRun:
         heartbeat_runner: HeartbeatRunner,
         drain: bool,
     ) -> None:
-        worker, held = settings.worker_id, set[Attempt]()
+        environment = WorkerEnvironment(settings, store, clock, observers)
+        worker, held = settings.worker_id, environment.held
         self._settings = settings
         self._store = store
         self._handlers = handlers
@@ -101,31 +103,10 @@ class WorkerRun:
         reporter = Reporter(worker, observers, clock, settings.lease_for)
         publisher = Publisher(store, notifier, observers, self._schedule.expect_own)
         outage = Outage(clock, settings.lease_for, held)
-        self._heartbeat = Heartbeat(
-            heartbeat_runner,
-            held,
-            outage,
-            reporter,
-            self._describe,
-            store=store,
-            clock=clock,
-            observers=observers,
-            lease_for=settings.lease_for,
-            every=settings.heartbeat_interval(),
-        )
+        self._heartbeat = Heartbeat(environment, heartbeat_runner, outage, reporter, self._describe)
         # From here on each part hands on to the one before it: fetcher, dispatcher, runner,
         # committer, publisher. What may be claimed next, all of them tell the schedule.
-        self._committer = Committer(
-            self._schedule,
-            publisher,
-            reporter,
-            outage,
-            held,
-            worker=worker,
-            store=store,
-            clock=clock,
-            observers=observers,
-        )
+        self._committer = Committer(environment, self._schedule, publisher, reporter, outage)
         self._transactions = WorkerTransactions(
             store=store,
             clock=clock,
@@ -134,7 +115,7 @@ class WorkerRun:
             begin=begin,
             reporter=reporter,
             permits=Permits(store.transactions),
-            failures=FailureStreak(worker, "transaction", observers),
+            failures=environment.failures("transaction"),
         )
         self._runner = Runner(
             self._transactions,
@@ -147,31 +128,19 @@ class WorkerRun:
         self._dispatcher = Dispatcher(
             self._slots, held, self._schedule, self._runner, self._committer
         )
-        self._reaper = Reaper(
-            publisher,
-            outage,
-            worker=worker,
-            store=store,
-            clock=clock,
-            observers=observers,
-            every=settings.reap_interval(),
-        )
+        self._reaper = Reaper(environment, publisher, outage)
         self._fetcher = Fetcher(
+            environment,
             self._schedule,
             self._slots,
             self._dispatcher,
             self._committer,
             self._reaper,
-            settings=settings,
-            store=store,
-            clock=clock,
-            observers=observers,
             handlers=handlers,
-            held=held,
         )
-        self._maintenance = Maintenance(settings, store, clock, observers)
-        self._progress = ProgressWriter(worker, store, clock, observers, held)
-        self._listening = FailureStreak(worker, NOTIFIER, observers)
+        self._maintenance = Maintenance(environment)
+        self._progress = ProgressWriter(environment)
+        self._listening = environment.failures(NOTIFIER)
         self._loop_watch = LoopWatch(worker, observers) if heartbeat_runner.apart else None
         self._unsubscribe: Disposer | None = None
         self.started = asyncio.Event()

@@ -56,33 +56,13 @@ from headway.cli.target import app_argument
 )
 @click.option("--base-path", default="", help="Path under which a proxy serves it, such as /jobs.")
 def dashboard(
-    app: Headway,
-    host: str,
-    port: int,
-    allow_writes: bool,
-    token: str | None,
-    user: str | None,
-    password: str | None,
-    redact: tuple[str, ...],
-    hosts: tuple[str, ...],
-    base_path: str,
+    app: Headway, token: str | None, user: str | None, password: str | None, **options: Any
 ) -> None:
     """Serve the dashboard and the admin API until Ctrl-C.
 
     Read-only without --write, and only on this machine without --host.
     """
-    run_loop(
-        _serve(
-            app,
-            _login(user, password, token),
-            host=host,
-            port=port,
-            allow_writes=allow_writes,
-            redact=redact,
-            hosts=hosts,
-            base_path=base_path,
-        )
-    )
+    run_loop(_serve(app, _login(user, password, token), **options))
 
 
 async def _serve(app: Headway, login: _Login, *, allow_writes: bool, **options: Any) -> None:

@@ -9,7 +9,7 @@ import click
 from headway.app import Headway
 from headway.cli.actions import act, print_batch
 from headway.cli.commands.jobs_tail import tail_jobs
-from headway.cli.filters import filter_argument, read_filter, targets_argument
+from headway.cli.filters import filter_argument, targets_argument
 from headway.cli.job_text import moment_now, note_on, print_job
 from headway.cli.lists import list_options, print_list, read_list
 from headway.cli.output import Column, json_option, printed_by
@@ -67,15 +67,8 @@ def list_(
     """List jobs that match, newest first."""
 
     async def run(session: Session) -> Page:
-        which, ask = read_filter(words), session.questions.jobs
-        return Page(
-            *await read_list(
-                lambda cursor, limit: ask(which, cursor=cursor, limit=limit),
-                lambda page: page.jobs,
-                cursor,
-                limit,
-            )
-        )
+        ask = session.questions.jobs
+        return Page(*await read_list(ask, lambda page: page.jobs, words, cursor, limit))
 
     return in_session(target, run)
 

@@ -6,7 +6,6 @@ import click
 
 from headway.app import Headway
 from headway.cli.commands.sequences_tree import print_tree
-from headway.cli.filters import read_filter
 from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceResult
 from headway.cli.lists import list_options, print_list, read_list
@@ -58,15 +57,9 @@ def list_(
     """List sequences whose current job matches, newest first."""
 
     async def run(session: Session) -> SequencePage:
-        which, ask = read_filter(words), session.questions.sequences
-        return SequencePage(
-            *await read_list(
-                lambda cursor, limit: ask(which, cursor=cursor, limit=limit),
-                lambda page: page.sequences,
-                cursor,
-                limit,
-            )
-        )
+        ask = session.questions.sequences
+        found = await read_list(ask, lambda page: page.sequences, words, cursor, limit)
+        return SequencePage(*found)
 
     return in_session(target, run)
 

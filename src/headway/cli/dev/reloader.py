@@ -21,7 +21,7 @@ from headway.cli.worker.parent_pipe import Parent
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at the files."""
-PATIENCE = 15.0
+END_WITHIN = 15.0
 """Seconds that a child gets to end before it is killed."""
 USUAL_PORT = 8420
 
@@ -97,7 +97,7 @@ class _Child:
             return
         process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(END_WITHIN)
         except subprocess.TimeoutExpired:
             say("a job does not stop: it is killed, and run again when its lease has run out")
             process.kill()

@@ -117,7 +117,7 @@ class SqlFind(SqlPart):
         return Count(min(len(rows), at_most), last is None and len(rows) <= at_most)
 
     def _completed(self, which: JobFilter) -> Operation[JobFilter]:
-        """The filter with its consequences: only failed jobs have fingerprints, and beginnings of
+        """The filter for failed jobs only, as no others have fingerprints; beginnings of
         fingerprints become whole ones, unless there are very many."""
         if not which.fingerprints:
             return which

@@ -16,7 +16,7 @@ from headway.worker.claims.slots import Slots
 from headway.worker.settings import WorkerSettings
 
 SHORTEST_POLL = 0.05
-HOARDED = 0.5
+SLOT_WITHIN = 0.5
 """Seconds after which a claimed job that no slot was free for is given back."""
 MOST_DUE_TIMES = 1_000
 
@@ -136,7 +136,7 @@ class ClaimTiming:
     def _pause(self) -> float | None:
         """How long to wait for notifications at most."""
         if self.wanted:  # only room is lacking: `look_again` is called when there is some
-            return HOARDED if self._slots.waiting else None
+            return SLOT_WITHIN if self._slots.waiting else None
         pause = min(self._longest_pause, SHORTEST_POLL * 2.0 ** min(self.empty_claims, 20))
         pause *= 0.75 + random() / 4
         if self._due_times:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
 from headway.domain.orders import ClaimOrder, QueueShare
@@ -17,17 +16,16 @@ from headway.domain.settlement import Release
 from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
-from headway.ports.clock import Clock
-from headway.ports.store import Store
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
-from headway.worker.claims.claim_timing import HOARDED, ClaimTiming
+from headway.worker.claims.claim_schedule import SLOT_WITHIN
+from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.slots import SUSPECT, Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
-from headway.worker.failure_streak import FailureStreak, sleep_unless
+from headway.worker.environment import WorkerEnvironment
+from headway.worker.failure_streak import sleep_unless
 from headway.worker.leases.reaper import Reaper
-from headway.worker.settings import WorkerSettings
 
 LAST_LOOK = 2.0
 """Seconds that a stopping worker looks for the jobs of an unanswered claim."""
@@ -42,39 +40,35 @@ class Fetcher:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         schedule: ClaimTiming,
         slots: Slots,
         dispatcher: Dispatcher,
         committer: Committer,
         reaper: Reaper,
         *,
-        settings: WorkerSettings,
-        store: Store,
-        clock: Clock,
-        observers: Observers,
         handlers: Mapping[str, Handler],
-        held: set[Attempt],
     ) -> None:
         self._schedule = schedule
         self._slots = slots
         self._dispatch = dispatcher.dispatch
         self._committer = committer
         self._reaper = reaper
-        self._settings = settings
-        self._store = store
-        self._clock = clock
-        self._observers = observers
+        self._settings = environment.settings
+        self._store = environment.store
+        self._clock = environment.clock
+        self._observers = environment.observers
         self._handlers = handlers
-        self._held = held
+        self._held = environment.held
         self._types = tuple(sorted(handlers))
         self._plain_types = tuple(name for name in self._types if not handlers[name].atomic)
         """Those whose handlers begin without a transaction."""
-        self._transactions = store.transactions
+        self._transactions = environment.store.transactions
         self._one_queue = len(slots.queues) == 1
         self._looked_everywhere = False
         """Since something was last claimed."""
-        self.failures = FailureStreak(settings.worker_id, "fetcher", observers)
-        self._outputs = FailureStreak(settings.worker_id, "fetcher", observers)
+        self.failures = environment.failures("fetcher")
+        self._outputs = environment.failures("fetcher")
         """Of reading what blockers yielded."""
         self._unanswered: ClaimOrder | None = None
         """A claim that failed: the store may have granted it, and the answer was lost."""
@@ -85,7 +79,7 @@ class Fetcher:
         schedule = self._schedule
         loop = asyncio.get_running_loop()
         while not schedule.stopped.is_set():
-            self._give_back_hoarded()
+            self._give_back_waiting()
             self._slots.measure(self._clock.monotonic())
             shares, limit = self._slots.shares(self._settings.batch_size)
             if schedule.left_out and self._most_atomic(1):
@@ -315,10 +309,10 @@ class Fetcher:
         for attempt in blocked:
             attempt.blocker_traces = traces.get(attempt.claimed.id, ())
 
-    def _give_back_hoarded(self) -> None:
+    def _give_back_waiting(self) -> None:
         """Give back jobs that were claimed ahead and found no slot, because the running ones are
         long."""
-        before = self._clock.monotonic() - HOARDED
+        before = self._clock.monotonic() - SLOT_WITHIN
         oldest = self._slots.oldest()
         if oldest is None or oldest >= before:
             return

@@ -16,18 +16,15 @@ from collections.abc import Callable, Generator
 from random import random
 from typing import Any
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.lease import Verdict
 from headway.domain.queries import BEAT_EVERY, WorkerRecord
-from headway.ports.clock import Clock
-from headway.ports.store import Store
 from headway.worker.attempt import (
     LEASE_EXPIRED,
     Attempt,
     reason_for,
 )
 from headway.worker.attempt_events import Reporter
-from headway.worker.failure_streak import FailureStreak
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.leases.heartbeat_thread import Beats, Call, HeartbeatRunner
 from headway.worker.leases.store_outage import Outage
 
@@ -42,37 +39,31 @@ PASSING = 0.2
 
 
 class Heartbeat:
-    """`held` is the worker's set of attempts; the thread only reads it."""
+    """Its thread only reads the attempts that the worker holds."""
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         runner: HeartbeatRunner,
-        held: set[Attempt],
         outage: Outage,
         reporter: Reporter,
         describe: Callable[[], WorkerRecord],
-        *,
-        store: Store,
-        clock: Clock,
-        observers: Observers,
-        lease_for: float,
-        every: float,
     ) -> None:
         self._runner = runner
-        self._store = store
-        self._clock = clock
+        self._store = environment.store
+        self._clock = environment.clock
         self._reporter = reporter
-        self._held = held
+        self._held = environment.held
         self._outage = outage
         self._describe = describe
-        self._lease_for = lease_for
-        self._every = every
-        self._beat_every = min(BEAT_EVERY, every)
+        self._lease_for = lease_for = environment.settings.lease_for
+        self._every = environment.settings.heartbeat_interval()
+        self._beat_every = min(BEAT_EVERY, self._every)
         self._look_every = max(lease_for / 10, 0.02)
         self.doubt = self._look_every + lease_for * MARGIN
         """With less than this left of its lease no handler runs: a lease that ends before the next
         look counts as lost in this one."""
-        self.failures = FailureStreak(describe().id, "heartbeat", observers)
+        self.failures = environment.failures("heartbeat")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None

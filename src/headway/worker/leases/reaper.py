@@ -12,17 +12,15 @@ from datetime import datetime
 from random import random
 
 from headway.after_commit.effects import Effects
-from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import JobDeadLettered, JobReaped, SequenceFailed
 from headway.domain.failure import decode_failure
 from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_absence, after_expiry
 from headway.domain.settlement import Lose, Release, Settlement
-from headway.ports.clock import Clock
-from headway.ports.store import Store
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
-from headway.worker.failure_streak import FailureStreak, sleep_unless
+from headway.worker.environment import WorkerEnvironment
+from headway.worker.failure_streak import sleep_unless
 from headway.worker.leases.store_outage import Outage
 
 MOST_AT_ONCE = 100
@@ -30,22 +28,14 @@ MOST_AT_ONCE = 100
 
 class Reaper:
     def __init__(
-        self,
-        publisher: Publisher,
-        outage: Outage,
-        *,
-        worker: str,
-        store: Store,
-        clock: Clock,
-        observers: Observers,
-        every: float,
+        self, environment: WorkerEnvironment, publisher: Publisher, outage: Outage
     ) -> None:
         self._publisher = publisher
         self._outage = outage
-        self._store = store
-        self._clock = clock
-        self._every = every
-        self._failures = FailureStreak(worker, "reaper", observers)
+        self._store = environment.store
+        self._clock = environment.clock
+        self._every = environment.settings.reap_interval()
+        self._failures = environment.failures("reaper")
 
     async def run(self, stopped: asyncio.Event) -> None:
         pause = self._every * random()

@@ -1,30 +1,30 @@
 -- Jobs in states that few jobs are in, from the indexes of these states, up to a number for each;
 -- the last column says whether the count is complete. Pending jobs are counted by queue and
 -- priority, so that a long queue hides no short one.
-with recursive lane (queue, priority) as (
+with recursive waiting_queue (queue, priority) as (
     (
         select queue, priority from /*headway*/job where state = 'pending'
         order by queue, priority limit 1
     )
     union all
     select next.queue, next.priority
-    from lane
+    from waiting_queue w
     cross join lateral (
         select j.queue, j.priority from /*headway*/job j
-        where j.state = 'pending' and (j.queue, j.priority) > (lane.queue, lane.priority)
+        where j.state = 'pending' and (j.queue, j.priority) > (w.queue, w.priority)
         order by j.queue, j.priority limit 1
     ) next
 ), bounds as (
-    select greatest($2::int / greatest(count(*), 1), 50)::int as most from lane
+    select greatest($2::int / greatest(count(*), 1), 50)::int as most from waiting_queue w
 ), pending as (
     select one.queue, one.type, one.run_at, one.count < bounds.most as every
-    from lane
+    from waiting_queue w
     cross join bounds
     cross join lateral (
         select j.queue, j.type, j.run_at, count(*) over () as count
         from (
             select queue, type, run_at from /*headway*/job
-            where state = 'pending' and queue = lane.queue and priority = lane.priority
+            where state = 'pending' and queue = w.queue and priority = w.priority
             order by queue, priority, run_at, id limit bounds.most
         ) j
     ) one

@@ -1,30 +1,30 @@
 -- Jobs in states that few jobs are in, from the indexes of these states, up to a number for each;
 -- the last column says whether the count is complete. Pending jobs are counted by queue, so that a
 -- long queue hides no short one.
-with recursive lane (queue) as (
+with recursive waiting_queue (queue) as (
     select min(queue) from /*headway*/job where state = 'pending'
     union all
     select (
         select p.queue from /*headway*/job p
-        where p.state = 'pending' and p.queue > lane.queue order by p.queue limit 1
+        where p.state = 'pending' and p.queue > w.queue order by p.queue limit 1
     )
-    from lane where lane.queue is not null
+    from waiting_queue w where w.queue is not null
 ), bounds (most) as materialized (
-    select max(?2 / max(count(*), 1), 50) from lane where queue is not null
+    select max(?2 / max(count(*), 1), 50) from waiting_queue w where queue is not null
 ), pending as materialized (
-    select lane.queue, (
+    select w.queue, (
         select json_group_array(json_array(type, due, count, oldest))
         from (
             select type, run_at <= ?1 as due, count(*) as count, min(run_at) as oldest
             from (
                 select p.type, p.run_at from /*headway*/job p
-                where p.state = 'pending' and p.queue = lane.queue
+                where p.state = 'pending' and p.queue = w.queue
                 limit (select most from bounds)
             )
             group by 1, 2
         )
     ) as groups
-    from lane where lane.queue is not null
+    from waiting_queue w where w.queue is not null
 ), others as materialized (
     select state, (
         select json_group_array(json_array(queue, type, count))

@@ -15,7 +15,7 @@ from headway.testing.conformance.case import Cases
 
 Make = Callable[[], Notifier]
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds to wait for a notification."""
 SILENCE = 0.3
 """Seconds after which a notification counts as not sent."""
@@ -49,7 +49,7 @@ class RecordingListener:
 
     async def until_count(self, count: int) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len(self.notifications) < count:
                     self._changed.clear()
                     await self._changed.wait()

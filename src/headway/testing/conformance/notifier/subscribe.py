@@ -15,7 +15,8 @@ from headway.ports.notifications import (
 )
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
 from headway.testing.conformance.notifier import kit
-from headway.testing.conformance.notifier.kit import PATIENCE, Make, NotifierCases
+from headway.testing.conformance.notifier.builders import TIMEOUT
+from headway.testing.conformance.notifier.kit import Make, NotifierCases
 
 case = NotifierCases("subscribe", kit.reaching(Reach.PROCESS))
 
@@ -115,7 +116,7 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
 
             dispose = await other.subscribe(note)
             ready.set()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await heard.wait()
             await dispose()
             done.set()
@@ -123,12 +124,12 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
         thread = threading.Thread(target=asyncio.run, args=(listen(),))
         thread.start()
         try:
-            assert await asyncio.to_thread(ready.wait, PATIENCE)
+            assert await asyncio.to_thread(ready.wait, TIMEOUT)
             await one.publish([SequenceEnded("one")])
-            assert await asyncio.to_thread(done.wait, PATIENCE)
+            assert await asyncio.to_thread(done.wait, TIMEOUT)
             assert called == [thread.ident]
         finally:
-            await asyncio.to_thread(thread.join, PATIENCE)
+            await asyncio.to_thread(thread.join, TIMEOUT)
 
 
 @case
@@ -215,5 +216,5 @@ async def _wanted_by(notifier: Notifier) -> None:
     for _ in range(1_000):
         if notifier.wants(SequenceEnded):
             return
-        await asyncio.sleep(PATIENCE / 1_000)
+        await asyncio.sleep(TIMEOUT / 1_000)
     raise AssertionError("it does not know that somebody waits")

@@ -21,7 +21,7 @@ from headway.worker.worker import Worker
 T = TypeVar("T")
 Manager = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds to wait for a notification."""
 SILENCE = 0.05
 """Seconds after which a notification counts as not sent."""
@@ -81,7 +81,7 @@ class IdleWorker:
         self._told.clear()
 
     def hears_a_marker(self) -> bool:
-        heard = self._marked.wait(PATIENCE)
+        heard = self._marked.wait(TIMEOUT)
         self._marked.clear()
         return heard
 
@@ -89,7 +89,7 @@ class IdleWorker:
         return any(notification.type == type for notification in list(self.notifications))
 
     def is_woken(self) -> bool:
-        return self._told.wait(PATIENCE)
+        return self._told.wait(TIMEOUT)
 
     def sleeps_on(self) -> bool:
         return not self._told.wait(self._silence)

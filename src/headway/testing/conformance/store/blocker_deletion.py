@@ -170,7 +170,7 @@ async def racing_deletions(store: Store, pairs: int) -> None:
     held = await kit.claim(store, "blockers", types=types, limit=pairs)
     await kit.settle(store, *[Complete(job.id, job.lease.token, "7") for job in held])
     await store.run(store.cancel, [job.id for job in jobs[1::2]], now=at(1))
-    gate = asyncio.Semaphore(16)
+    at_once = asyncio.Semaphore(16)
     answers: Counter[str] = Counter()
 
     async def create(blocker: str) -> None:
@@ -182,7 +182,7 @@ async def racing_deletions(store: Store, pairs: int) -> None:
             answers["stored"] += 1
 
     async def race(number: int, blocker: str) -> None:
-        async with gate:
+        async with at_once:
             deletion = deletions[number % len(deletions)]
             both = (store.run(deletion, store, blocker), create(blocker))
             await asyncio.gather(*(both if number // 2 % 2 else both[::-1]))

@@ -210,10 +210,10 @@ async def racing_pairs(store: Store, pairs: int) -> None:
     jobs = [kit.new_job(queue="blockers") for _ in range(pairs)]
     await kit.insert(store, *jobs)
     blockers = await kit.claim(store, "blockers", limit=pairs)
-    gate = asyncio.Semaphore(16)
+    at_once = asyncio.Semaphore(16)
 
     async def race(number: int, blocker: ClaimedJob) -> None:
-        async with gate:
+        async with at_once:
             dependent = kit.new_job(queue="dependents", blockers=(blocker.id,))
             both = (kit.complete(store, blocker), kit.insert(store, dependent, now=at(1)))
             await asyncio.gather(*(both if number % 2 else both[::-1]))
