@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from headway.stores.sql.files import whole_statements
 
+from headway.stores.sql.sql_files import whole_statements
 from proof.mutants.sql_bugs import FENCE, seen_by_conformance
 
 LEASE = r"\b(?:\w+\.)?lease_(?:token|until)\b"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headway.after_commit.observers import Observers
+from headway.after_commit.observer_group import Observers
 from headway.ports.clock import Clock
 from headway.ports.store import Store
 from headway.worker.attempt import Attempt
-from headway.worker.backoff import FailureStreak
+from headway.worker.failure_streak import FailureStreak
 from headway.worker.settings import WorkerSettings
 
 

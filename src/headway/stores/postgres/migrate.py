@@ -7,8 +7,7 @@ from datetime import datetime
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from headway.stores.sql.files import migration_script
-from headway.stores.sql.sql_files import SqlMigration
+from headway.stores.sql.sql_files import SqlMigration, migration_script
 
 LOCK = 0x68656164776179  # "headway": one process migrates at a time
 

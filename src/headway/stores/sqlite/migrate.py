@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from headway.stores.sql.files import migration_script
-from headway.stores.sql.sql_files import SqlMigration
+from headway.stores.sql.sql_files import SqlMigration, migration_script
 
 
 def applied_migrations(connection: sqlite3.Connection, prefix: str) -> dict[int, int]:

@@ -18,8 +18,7 @@ from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
-from headway.worker.claims.claim_schedule import SLOT_WITHIN
-from headway.worker.claims.claim_timing import ClaimTiming
+from headway.worker.claims.claim_timing import SLOT_WITHIN, ClaimTiming
 from headway.worker.claims.slots import SUSPECT, Slots
 from headway.worker.committer import Committer
 from headway.worker.dispatcher import Dispatcher
