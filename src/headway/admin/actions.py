@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,24 +47,23 @@ _AFTER: dict[JobAction, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class StoreActions:
     """Acts in the name of `actor`. Safe to use from any number of tasks."""
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        clock: Clock,
-        observers: Observers,
-        publisher: Publisher,
-        actor: str,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._clock = clock
-        self._observers = observers
-        self._publisher = publisher
-        self._actor = _check_actor(actor)
+    _store: Store
+    _registry: Registry
+    _clock: Clock
+    _observers: Observers
+    _publisher: Publisher
+    _actor: str
+
+    def __post_init__(self) -> None:
+        actor = self._actor
+        if not actor or len(actor) > MAX_ACTOR:
+            raise InvalidName(f"an actor's name has 1 to {MAX_ACTOR} characters")
+        if "\0" in actor or any("\ud800" <= char <= "\udfff" for char in actor):
+            raise InvalidName("an actor's name must not hold NUL or unpaired surrogate characters")
 
     async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
         if len(ids) > MAX_PAGE:
@@ -313,11 +313,3 @@ def _moment(text: str) -> datetime:
     if moment.tzinfo is None:
         raise InvalidOption(f"{text[:40]!r} needs a time zone; add Z or an offset such as +01:00")
     return moment
-
-
-def _check_actor(actor: str) -> str:
-    if not actor or len(actor) > MAX_ACTOR:
-        raise InvalidName(f"an actor's name has 1 to {MAX_ACTOR} characters")
-    if "\0" in actor or any("\ud800" <= char <= "\udfff" for char in actor):
-        raise InvalidName("an actor's name must not hold NUL or unpaired surrogate characters")
-    return actor

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from headway.ports.notifications import (
     Interest,
@@ -21,25 +22,17 @@ _log = logging.getLogger("headway")
 _Loop = asyncio.AbstractEventLoop
 
 
+@dataclass(slots=True, eq=False)
 class Subscriber:
     """Compared by identity. `told`: a notification of jobs is on its way to it, so it is busy."""
 
-    __slots__ = ("gone", "idle", "interest", "listener", "loop", "on_status", "told")
-
-    def __init__(
-        self,
-        listener: Listener,
-        interest: Interest,
-        idle: Callable[[], bool],
-        on_status: StatusListener,
-    ) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.listener = listener
-        self.interest = interest
-        self.idle = idle
-        self.on_status = on_status
-        self.told = False
-        self.gone = False
+    listener: Listener
+    interest: Interest
+    idle: Callable[[], bool]
+    on_status: StatusListener
+    loop: _Loop = field(default_factory=asyncio.get_running_loop)
+    told: bool = False
+    gone: bool = False
 
     def is_idle(self) -> bool:
         try:
