@@ -15,7 +15,6 @@ from headway.ports.notifications import (
 )
 from headway.ports.notifier import Notifier, NotifierStatus, Reach
 from headway.testing.conformance.notifier import kit
-from headway.testing.conformance.notifier.builders import TIMEOUT
 from headway.testing.conformance.notifier.kit import Make, NotifierCases
 
 case = NotifierCases("subscribe", kit.reaching(Reach.PROCESS))
@@ -116,7 +115,7 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
 
             dispose = await other.subscribe(note)
             ready.set()
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(kit.TIMEOUT):
                 await heard.wait()
             await dispose()
             done.set()
@@ -124,12 +123,12 @@ async def a_listener_is_called_on_the_loop_that_subscribed_it(make: Make) -> Non
         thread = threading.Thread(target=asyncio.run, args=(listen(),))
         thread.start()
         try:
-            assert await asyncio.to_thread(ready.wait, TIMEOUT)
+            assert await asyncio.to_thread(ready.wait, kit.TIMEOUT)
             await one.publish([SequenceEnded("one")])
-            assert await asyncio.to_thread(done.wait, TIMEOUT)
+            assert await asyncio.to_thread(done.wait, kit.TIMEOUT)
             assert called == [thread.ident]
         finally:
-            await asyncio.to_thread(thread.join, TIMEOUT)
+            await asyncio.to_thread(thread.join, kit.TIMEOUT)
 
 
 @case
@@ -216,5 +215,5 @@ async def _wanted_by(notifier: Notifier) -> None:
     for _ in range(1_000):
         if notifier.wants(SequenceEnded):
             return
-        await asyncio.sleep(TIMEOUT / 1_000)
+        await asyncio.sleep(kit.TIMEOUT / 1_000)
     raise AssertionError("it does not know that somebody waits")
