@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-
-import msgspec
 
 from headway.domain.due_time import due
 from headway.domain.job import TERMINAL, JobState, NewJob
@@ -15,6 +13,7 @@ from headway.drivers.mongodb import Command, Document
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
+from headway.stores.dedup import find_twins, insert_answers, without_twins
 from headway.stores.mongodb.commands import JobCommands, MongoPart, by_sequence
 from headway.stores.mongodb.documents import (
     OPEN,
@@ -38,18 +37,8 @@ class MongoInsert(MongoPart):
         twins: dict[str, Inserted] = {}
         if any(job.dedup_key is not None for job in jobs):
             twins = yield from self._twins(jobs, now)
-        ids = {job_id: twin.id for job_id, twin in twins.items()}
-        wanted = [_waiting_for(job, ids) for job in jobs if job.id not in twins]
-        stored = yield from insert_jobs(self._commands, wanted, (), now)
-        answers: list[Inserted] = []
-        for job in jobs:
-            twin = twins.get(job.id)
-            if twin is None:
-                answers.append(stored[job.id])
-            else:  # an earlier job of the batch, or one that was stored before
-                found = stored.get(twin.id, twin)
-                answers.append(Inserted(twin.id, found.run_at, found.blocked, deduplicated=True))
-        return answers
+        stored = yield from insert_jobs(self._commands, without_twins(jobs, twins), (), now)
+        return insert_answers(jobs, twins, stored)
 
     def _twins(
         self, jobs: Sequence[NewJob], now: datetime | None
@@ -58,25 +47,12 @@ class MongoInsert(MongoPart):
         keys = sorted({(job.type, job.dedup_key) for job in jobs if job.dedup_key is not None})
         yield from self._lock_keys(keys)
         known, present = yield from self._by_key(jobs, now)
-        fresh: dict[_Key, Inserted] = {}
-        twins: dict[str, Inserted] = {}
-        for job in jobs:
-            if job.dedup_key is None:
-                continue
-            key = (job.type, job.dedup_key)
-            twin = fresh.get(key)
-            if twin is None or twin.id == job.dedup_except:
-                twin = _newest(known.get(key, ()), job, present)
-            if twin is None or twin.id == job.id:  # itself, by an earlier try whose answer was lost
-                fresh[key] = Inserted(job.id, present)
-            else:
-                twins[job.id] = twin
-        for (
-            job
-        ) in jobs:  # a job that exists only for one that is not inserted is not inserted either
-            if job.only_for is not None and job.only_for in twins:
-                twins.setdefault(job.id, twins[job.only_for])
-        return twins
+
+        def newest(job: NewJob) -> Operation[Inserted | None]:
+            yield from ()
+            return _newest(known.get((job.type, job.dedup_key or ""), ()), job, present)
+
+        return (yield from find_twins(jobs, newest))
 
     def _lock_keys(self, keys: Iterable[_Key]) -> Operation[None]:
         """Keep others from inserting jobs with these keys until the transaction ends: they write
@@ -250,12 +226,3 @@ def _newest(sequences: Iterable[Document], job: NewJob, now: datetime) -> Insert
 
 def _by_age(document: Document) -> tuple[Any, ...]:
     return document["created_at"], document["_id"]
-
-
-def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
-    """The job, with blockers that were deduplicated replaced by their twins."""
-    if twins.keys().isdisjoint(job.blockers):
-        return job
-    return msgspec.structs.replace(
-        job, blockers=tuple(twins.get(blocker, blocker) for blocker in job.blockers)
-    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from headway.domain.due_time import NOW, After, At
 from headway.domain.job import JobState, NewJob
@@ -14,6 +12,7 @@ from headway.domain.validation import is_id
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation, Row, Statement
 from headway.ports.store import Inserted
+from headway.stores.dedup import find_twins, insert_answers, without_twins
 from headway.stores.sql.columns import TEMPLATE, shared_values, template_of
 from headway.stores.sql.dialect import Dialect, SqlPart
 
@@ -38,39 +37,9 @@ class SqlInsert(SqlPart):
     ) -> Operation[list[Inserted]]:
         keys = sorted({(job.type, job.dedup_key) for job in jobs if job.dedup_key is not None})
         yield from self._lock_keys(keys, now)
-        earlier: dict[tuple[str, str], Inserted] = {}
-        answers: dict[str, Inserted] = {}
-        for job in jobs:
-            if job.dedup_key is None:
-                continue
-            key = (job.type, job.dedup_key)
-            twin = earlier.get(key)
-            if twin is None or twin.id == job.dedup_except:
-                twin = yield from self._by_key(job, now)
-            if twin is None or twin.id == job.id:  # its own: an earlier try whose answer was lost
-                earlier[key] = Inserted(job.id, datetime.min.replace(tzinfo=UTC))
-            else:
-                answers[job.id] = twin
-        twins = {job_id: twin.id for job_id, twin in answers.items()}
-        wanted = [
-            _waiting_for(job, twins)
-            for job in jobs
-            if job.id not in answers and not _belongs_to(job, answers.keys())
-        ]
-        stored = yield from self._rows.insert(wanted, (), now)
-        given: list[Inserted] = []
-        for job in jobs:
-            found = stored.get(job.id)
-            if found is None:
-                twin = answers.get(job.id) or answers[job.only_for or ""]
-                found = Inserted(
-                    twin.id,
-                    stored[twin.id].run_at if twin.id in stored else twin.run_at,
-                    stored[twin.id].blocked if twin.id in stored else twin.blocked,
-                    deduplicated=True,
-                )
-            given.append(found)
-        return given
+        twins = yield from find_twins(jobs, lambda job: self._by_key(job, now))
+        stored = yield from self._rows.insert(without_twins(jobs, twins), (), now)
+        return insert_answers(jobs, twins, stored)
 
     def _by_key(self, job: NewJob, now: datetime | None) -> Operation[Inserted | None]:
         rows = yield Statement(
@@ -260,16 +229,3 @@ class JobRows(SqlPart):
                     f"job {job.id} ({job.type}) would wait for itself: one of its blockers waits "
                     f"for its own sequence {job.sequence_id}"
                 )
-
-
-def _waiting_for(job: NewJob, twins: Mapping[str, str]) -> NewJob:
-    """The job with the existing sequences in place of blockers that were deduplicated."""
-    if twins.keys().isdisjoint(job.blockers):
-        return job
-    return msgspec.structs.replace(
-        job, blockers=tuple(twins.get(blocker, blocker) for blocker in job.blockers)
-    )
-
-
-def _belongs_to(job: NewJob, ids: Collection[str]) -> bool:
-    return job.only_for is not None and job.only_for in ids

@@ -213,6 +213,18 @@ async def a_duplicates_own_blockers_are_not_stored(store: Store) -> None:
 
 
 @case
+async def nothing_duplicates_a_blocker_that_is_not_stored(store: Store) -> None:
+    first = await kit.add(store, dedup_key=KEY)
+    job = kit.new_job(dedup_key=KEY)
+    blocker = kit.new_job(only_for=job.id, dedup_key="of the blocker")
+    alike = kit.new_job(dedup_key="of the blocker")
+    answers = await kit.insert(store, blocker, job, alike)
+    assert (answers[1].id, answers[1].deduplicated) == (first, True)
+    assert (answers[2].id, answers[2].deduplicated) == (alike.id, False)
+    assert [stored.id for stored in await kit.everything(store)] == [alike.id, first]
+
+
+@case
 async def a_fresh_jobs_own_blockers_are_stored(store: Store) -> None:
     job = kit.new_job(dedup_key=KEY)
     blocker = kit.new_job(only_for=job.id)
