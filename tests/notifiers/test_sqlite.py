@@ -104,7 +104,7 @@ async def test_whoever_died_without_a_word_is_tidied_away(database: Path) -> Non
         await one.subscribe(heard)
         dead = Path(f"{database}-notifications") / "els.1.dead.socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
-            gone.bind(str(dead))
+            gone.bind(str(dead.relative_to(database.parent)))
         await other.publish([SequenceEnded("one")])
         await heard.until_count(1)
         assert not dead.exists()

@@ -17,11 +17,11 @@ ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 
 BUGGY = """
 import json, sys
-from proof import engine_bugs
+from proof.mutants import core_bugs
 from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario, decode, encode
 from proof.simulation.shrink import shrink
-engine_bugs.SEEN_BY_SIMULATION[sys.argv[1]]()
+core_bugs.SEEN_BY_SIMULATION[sys.argv[1]]()
 outcomes = (simulate(Scenario.from_seed(seed)) for seed in range(200))
 outcome = next(each for each in outcomes if each.invariant)
 smaller = shrink(outcome, 10)
