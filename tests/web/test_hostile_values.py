@@ -24,7 +24,7 @@ LONG = EVIL + "A" * 2**20
 
 
 @pytest.fixture
-async def ids(shop: Shop, tmp_path: Path) -> dict[str, str]:
+async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
     """Jobs in several states whose every text is hostile, written past all checks."""
     (failed,) = await shop.fail(1)
     sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
@@ -38,7 +38,7 @@ async def ids(shop: Shop, tmp_path: Path) -> dict[str, str]:
         "error": encode_failure(Failure(EVIL, LONG, LONG)),
         "running": running.id,
     }
-    with sqlite3.connect(tmp_path / "shop.db") as db:
+    with sqlite3.connect(sqlite_path) as db:
         for statement in (
             (
                 "update headway_job set type = :evil, queue = :evil, sequence_type = :evil,"

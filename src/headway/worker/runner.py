@@ -17,7 +17,6 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from headway.after_commit.observers import Observers
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
@@ -28,6 +27,7 @@ from headway.jobs.plan import Succession, plan_successor
 from headway.ports.attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.committer import Committer
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.isolation.processes import EncodedOutput, Isolation
 from headway.worker.report import Reporter
 from headway.worker.tracebacks import HandlerFailed, describe
@@ -66,20 +66,19 @@ class Runner:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         transactions: WorkerTransactions,
         committer: Committer,
-        observers: Observers,
         reporter: Reporter,
         middleware: Sequence[Middleware],
-        concurrency: int,
     ) -> None:
         self._transactions = transactions
         self._committer = committer
-        self._observers = observers
+        self._observers = environment.observers
         self._reporter = reporter
         self._middleware = tuple(middleware)
-        self._concurrency = concurrency
-        self._monotonic = transactions.clock.monotonic
+        self._concurrency = environment.settings.concurrency
+        self._monotonic = environment.clock.monotonic
         self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
