@@ -51,11 +51,9 @@ def make_reaper(
     bench: Bench, clock: ManualClock, worker: str, notifier: LocalNotifier | None = None
 ) -> Reaper:
     observers = Observers([bench])
-    return Reaper(
-        WorkerEnvironment(WorkerSettings(worker_id=worker), bench.store, clock, observers),
-        Publisher(bench.store, notifier, observers),
-        Outage(clock, 30.0, set()),
-    )
+    settings = WorkerSettings(worker_id=worker)
+    environment = WorkerEnvironment(settings, bench.store, clock, observers)
+    return Reaper(environment, Publisher(bench.store, notifier, observers), Outage(environment))
 
 
 async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:

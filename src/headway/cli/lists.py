@@ -1,55 +1,62 @@
-"""Lists of jobs or sequences: their options, their pages, the cursor at their end."""
+"""The commands that list jobs or sequences, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import click
+from msgspec.structs import astuple
 
+from headway.app import Headway
 from headway.cli.filters import filter_argument, read_filter
-from headway.cli.output import Column, print_table, say, watched
-from headway.cli.target import target_option
-from headway.domain.queries import MAX_PAGE
+from headway.cli.output import Column, print_table, printed_by, say, watched
+from headway.cli.session import in_session
+from headway.cli.target import DashboardUrl, target_option
+from headway.domain.queries import MAX_PAGE, Page
+from headway.domain.views import SequencePage
+from headway.ports.admin import Questions
 
-F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
-
-
-class ListPage(Protocol):
-    @property
-    def cursor(self) -> str | None: ...
+A = TypeVar("A", Page, SequencePage)
 
 
-A = TypeVar("A", bound=ListPage)
+def add_list(
+    group: click.Group,
+    help: str,
+    question: Callable[[Questions], Callable[..., Awaitable[A]]],
+    show: Callable[[A], None],
+) -> None:
+    """Add a command that lists the answers to this question, and prints them with `show`."""
 
-
-def list_options(function: F) -> F:
-    """A filter, the target, `--limit` and `--cursor`."""
-    cursor = click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
-    limit = click.option(
+    @group.command("list", help=help)
+    @filter_argument
+    @target_option
+    @click.option(
         "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
     )
-    return filter_argument(target_option(limit(cursor(function))))
+    @click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
+    @printed_by(show)
+    def _(
+        words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
+    ) -> A:
+        return in_session(
+            target, lambda session: _read(question(session.questions), words, cursor, limit)
+        )
 
 
-async def read_list(
-    ask: Callable[..., Awaitable[A]],
-    items: Callable[[A], list[T]],
-    words: Sequence[str],
-    cursor: str | None,
-    limit: int,
-) -> tuple[list[T], str | None]:
+async def _read(
+    ask: Callable[..., Awaitable[A]], words: Sequence[str], cursor: str | None, limit: int
+) -> A:
     """As many as `limit`; a page may be short where a filter has to read many jobs."""
     which = read_filter(words)
-    found: list[T] = []
+    found: list[Any] = []
     while True:
         page = await ask(which, cursor=cursor, limit=min(limit - len(found), MAX_PAGE))
-        found += items(page)
-        cursor = page.cursor
+        items, cursor = astuple(page)
+        found += items
         if cursor is None or len(found) >= limit:
-            return found, cursor
-        if not items(page) and watched():
+            return type(page)(found, cursor)
+        if not items and watched():
             say("searching …")
 
 

@@ -24,21 +24,28 @@ Encode = Callable[[str, Any], str | None]
 """A job type's name and an output to the text that is stored."""
 
 
-class Completion(Generic[R]):
-    """The current job of a sequence, locked until the transaction ends.
+class _Completion(Generic[R]):
+    job: JobRecord
+    """The sequence's current job; after `continue_with`, the next one."""
 
-    Complete it, continue its sequence with one or more jobs, or only read `job`.
-    """
-
-    def __init__(self, store: Store, tx: Any, clock: Clock, encode: Encode, job: JobRecord) -> None:
+    def __init__(self, store: Store, tx: Any, clock: Clock, encode: Encode) -> None:
         self._store = store
         self._tx = tx
         self._clock = clock
         self._encode = encode
-        self.job = job
-        """The sequence's current job; after `continue_with`, the next one."""
         self._effects = Effects()
         self._ended = False
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise WrongState(self.job.id, JobState.COMPLETED, "it was completed just now")
+
+
+class Completion(_Completion[R]):
+    """The current job of a sequence, locked until the transaction ends.
+
+    Complete it, continue its sequence with one or more jobs, or only read `job`.
+    """
 
     @classmethod
     @asynccontextmanager
@@ -55,20 +62,20 @@ class Completion(Generic[R]):
     ) -> AsyncGenerator[Completion[Any]]:
         if tx is None:
             async with store.begin() as own:
-                job = await store.run_in(own, changes.open_job, store, sequence_id, type)
-                completion = cls(store, own, clock, encode, job)
+                completion = cls(store, own, clock, encode)
+                completion.job = await store.run_in(own, changes.open_job, store, sequence_id, type)
                 yield completion
             await publisher.publish(completion._effects)
         else:
-            job = await store.run_in(tx, changes.open_job, store, sequence_id, type)
-            completion = cls(store, tx, clock, encode, job)
+            completion = cls(store, tx, clock, encode)
+            completion.job = await store.run_in(tx, changes.open_job, store, sequence_id, type)
             yield completion
             await publisher.publish_with(tx, completion._effects)
 
     async def complete(self, output: R) -> None:
         """End the sequence with this output. A worker that runs the job is told to stop, and its
         own output is refused."""
-        _check_open(self.job, self._ended)
+        self._check_open()
         text = self._encode(self.job.type, output)
         self._effects.absorb(
             await self._store.run_in(
@@ -79,7 +86,7 @@ class Completion(Generic[R]):
 
     async def continue_with(self, request: ContinuationRequest[R]) -> None:
         """Complete the job and continue its sequence with another one."""
-        _check_open(self.job, self._ended)
+        self._check_open()
         self.job, effects = await self._store.run_in(
             self._tx,
             changes.continue_job,
@@ -91,7 +98,7 @@ class Completion(Generic[R]):
         self._effects.absorb(effects)
 
 
-class SyncCompletion(Generic[R]):
+class SyncCompletion(_Completion[R]):
     """The same without an event loop, and without a transaction of its own.
 
     In the caller's transaction the job stays locked until that ends. Without one, each step is a
@@ -109,27 +116,21 @@ class SyncCompletion(Generic[R]):
         type: str | None,
         tx: Any,
     ) -> None:
-        self._store = store
+        super().__init__(store, tx, clock, encode)
         self._publisher = publisher
-        self._clock = clock
-        self._encode = encode
-        self._tx = tx
         self.job = self._run(changes.open_job, store, sequence_id, type)
-        """The sequence's current job; after `continue_with`, the next one."""
-        self._effects = Effects()
-        self._ended = False
 
     def complete(self, output: R) -> None:
         """End the sequence with this output. A worker that runs the job is told to stop, and its
         own output is refused."""
-        _check_open(self.job, self._ended)
+        self._check_open()
         text = self._encode(self.job.type, output)
         self._tell(self._run(_complete_again, self._store, self.job, text, self._clock))
         self._ended = True
 
     def continue_with(self, request: ContinuationRequest[R]) -> None:
         """Complete the job and continue its sequence with another one."""
-        _check_open(self.job, self._ended)
+        self._check_open()
         succession = plan_successor(request, self.job)
         self.job, effects = self._run(
             _continue_again, self._store, self.job, succession, self._clock
@@ -178,8 +179,3 @@ def _reopen(store: Operations, job: JobRecord) -> Operation[JobRecord]:
             "look at it again"
         )
     return locked
-
-
-def _check_open(job: JobRecord, ended: bool) -> None:
-    if ended:
-        raise WrongState(job.id, JobState.COMPLETED, "it was completed just now")

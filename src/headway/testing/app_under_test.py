@@ -185,8 +185,7 @@ class AppUnderTest:
         self._point = None
         environment = WorkerEnvironment(WorkerSettings(), app.store, self.clock, Observers())
         publisher = Publisher(app.store, None, environment.observers)
-        outage = Outage(self.clock, environment.settings.lease_for, environment.held)
-        reaper = Reaper(environment, publisher, outage)
+        reaper = Reaper(environment, publisher, Outage(environment))
         while await reaper.reap():
             pass
         if not app.handlers():

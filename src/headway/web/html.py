@@ -20,7 +20,7 @@ from headway.web.assets import asset_path
 from headway.web.context import context_of
 from headway.web.problems import Refused, problem_of
 from headway.web.request_body import Form, read_form
-from headway.web.search import find
+from headway.web.search import Search, find
 from headway.web.security.auth import Password, Token
 from headway.web.security.sessions import form_token, form_token_fits
 
@@ -88,13 +88,23 @@ def render(request: Request, template: str, **values: Any) -> str:
         form_token=form_token(request.scope["headway.visit"]),
         store=re.sub(r"\S*/(?=[^/\s]+$)", "…/", context.app.store.name),
         sections=SECTIONS,
+        section=request.scope["headway.path"].strip("/").partition("/")[0] or "overview",
         now=datetime.now(UTC),
         **values,
     )
 
 
-def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(render(request, template, **values), status)
+def page(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    search: Search | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """With a search, its status counts."""
+    status = status if search is None else search.status
+    return HTMLResponse(render(request, template, search=search, **values), status)
 
 
 def redirect(request: Request, path: str, **query: object) -> RedirectResponse:
@@ -140,6 +150,6 @@ def answer_problem(request: Request, error: Exception) -> Response:
     if request.scope["headway.path"].startswith("/api/"):
         content = {"error": {"code": problem.code, "message": problem.message}}
         return JSONResponse(content, status, headers)
-    answer = page(request, "problem.html", status=status, section="", problem=problem)
+    answer = page(request, "problem.html", status=status, problem=problem)
     answer.headers.update(headers)
     return answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.events import (
     LEASE_LOST_BY_REASON,
     AttemptCompleted,
@@ -35,8 +34,8 @@ from headway.domain.settlement import (
     Settlement,
 )
 from headway.errors import Failure
-from headway.ports.clock import Clock
 from headway.worker.attempt import Attempt
+from headway.worker.environment import WorkerEnvironment
 
 Known = Mapping[str, JobRecord]
 """Jobs by id, read when an outcome was committed, for events that need more than the outcome."""
@@ -47,11 +46,11 @@ class Reporter:
 
     __slots__ = ("_lease_for", "_monotonic", "_observers", "_worker")
 
-    def __init__(self, worker: str, observers: Observers, clock: Clock, lease_for: float) -> None:
-        self._worker = worker
-        self._observers = observers
-        self._monotonic = clock.monotonic
-        self._lease_for = lease_for
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._worker = environment.settings.worker_id
+        self._observers = environment.observers
+        self._monotonic = environment.clock.monotonic
+        self._lease_for = environment.settings.lease_for
 
     def started(self, attempt: Attempt, began: float) -> None:
         """In the handler's own context. Called only if an observer wants events of every job."""

@@ -29,6 +29,7 @@ from headway.worker.attempt import ERROR, Attempt
 from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.slots import Slots
 from headway.worker.committer import Committer
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_runner import Runner
 
 TURN = 0.005
@@ -48,14 +49,14 @@ class Dispatcher:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         slots: Slots,
-        held: set[Attempt],
         schedule: ClaimTiming,
         runner: Runner,
         committer: Committer,
     ) -> None:
         self._slots = slots
-        self._held = held
+        self._held = environment.held
         self._schedule = schedule
         self._runner = runner
         self._committer = committer

@@ -17,7 +17,6 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from headway.after_commit.observer_group import Observers
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
@@ -29,6 +28,7 @@ from headway.ports.current_attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.attempt_events import Reporter
 from headway.worker.committer import Committer
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_transactions import WorkerTransactions
 from headway.worker.isolation.pool import EncodedOutput, Isolation
 from headway.worker.tracebacks import HandlerFailed, describe
@@ -66,20 +66,19 @@ class Runner:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         transactions: WorkerTransactions,
         committer: Committer,
-        observers: Observers,
         reporter: Reporter,
         middleware: Sequence[Middleware],
-        concurrency: int,
     ) -> None:
         self._transactions = transactions
         self._committer = committer
-        self._observers = observers
+        self._observers = environment.observers
         self._reporter = reporter
         self._middleware = tuple(middleware)
-        self._concurrency = concurrency
-        self._monotonic = transactions.clock.monotonic
+        self._concurrency = environment.settings.concurrency
+        self._monotonic = environment.clock.monotonic
         self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()

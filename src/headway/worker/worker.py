@@ -16,6 +16,7 @@ from headway.ports.notifier import Notifier
 from headway.ports.observer import Observer
 from headway.ports.store import Store
 from headway.runtime.clock import SystemClock
+from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_runner import Middleware
 from headway.worker.handler_transactions import BeginTransaction
 from headway.worker.leases.heartbeat_thread import HeartbeatRunner, HeartbeatThread
@@ -87,13 +88,10 @@ class Worker:
         if self._run is not None:
             raise ConfigurationError(f"worker {self.id} is running already")
         self._run = current = WorkerRun(
-            self.settings,
-            self._store,
+            WorkerEnvironment(self.settings, self._store, self._clock, self._observers),
             dict(self._handlers),
             notifier=self._notifier,
-            observers=self._observers,
             middleware=self._middleware,
-            clock=self._clock,
             begin=self._transactions,
             heartbeat_runner=self._heartbeat_runner(self._store),
             drain=drain,

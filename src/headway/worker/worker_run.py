@@ -17,16 +17,13 @@ from typing import Any
 
 import msgspec
 
-from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.queries import WorkerRecord
 from headway.domain.views import Health
 from headway.jobs.handler import Handler
-from headway.ports.clock import Clock
 from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
-from headway.ports.store import Store
 from headway.runtime.poll_interval import polling_saved
 from headway.worker.attempt import SHUTDOWN
 from headway.worker.attempt_events import Reporter
@@ -46,7 +43,6 @@ from headway.worker.leases.store_outage import Outage
 from headway.worker.loop_watch import LoopWatch
 from headway.worker.maintenance import Maintenance
 from headway.worker.progress import ProgressWriter
-from headway.worker.settings import WorkerSettings
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of
@@ -76,40 +72,36 @@ class WorkerRun:
 
     def __init__(
         self,
-        settings: WorkerSettings,
-        store: Store,
+        environment: WorkerEnvironment,
         handlers: Mapping[str, Handler],
         *,
         notifier: Notifier | None,
-        observers: Observers,
         middleware: Sequence[Middleware],
-        clock: Clock,
         begin: BeginTransaction,
         heartbeat_runner: HeartbeatRunner,
         drain: bool,
     ) -> None:
-        environment = WorkerEnvironment(settings, store, clock, observers)
-        worker, held = settings.worker_id, environment.held
+        settings, store = environment.settings, environment.store
         self._settings = settings
         self._store = store
         self._handlers = handlers
         self._notifier = notifier
-        self._observers = observers
-        self._clock = clock
+        self._observers = environment.observers
+        self._clock = environment.clock
         self._began_at = datetime.now(UTC)
-        self._held = held
+        self._held = environment.held
         self._slots = Slots(settings.work_queues(), settings.concurrency, settings.prefetch_for)
-        self._schedule = ClaimTiming(settings, self._slots, clock, handlers, drain=drain)
-        reporter = Reporter(worker, observers, clock, settings.lease_for)
-        publisher = Publisher(store, notifier, observers, self._schedule.expect_own)
-        outage = Outage(clock, settings.lease_for, held)
+        self._schedule = ClaimTiming(environment, self._slots, handlers, drain=drain)
+        reporter = Reporter(environment)
+        publisher = Publisher(store, notifier, self._observers, self._schedule.expect_own)
+        outage = Outage(environment)
         self._heartbeat = Heartbeat(environment, heartbeat_runner, outage, reporter, self._describe)
         # From here on each part hands on to the one before it: fetcher, dispatcher, runner,
         # committer, publisher. What may be claimed next, all of them tell the schedule.
         self._committer = Committer(environment, self._schedule, publisher, reporter, outage)
         self._transactions = WorkerTransactions(
             store=store,
-            clock=clock,
+            clock=self._clock,
             heartbeat=self._heartbeat,
             lease_for=settings.lease_for,
             begin=begin,
@@ -118,15 +110,10 @@ class WorkerRun:
             failures=environment.failures("transaction"),
         )
         self._runner = Runner(
-            self._transactions,
-            self._committer,
-            observers,
-            reporter,
-            middleware,
-            settings.concurrency,
+            environment, self._transactions, self._committer, reporter, middleware
         )
         self._dispatcher = Dispatcher(
-            self._slots, held, self._schedule, self._runner, self._committer
+            environment, self._slots, self._schedule, self._runner, self._committer
         )
         self._reaper = Reaper(environment, publisher, outage)
         self._fetcher = Fetcher(
@@ -141,7 +128,9 @@ class WorkerRun:
         self._maintenance = Maintenance(environment)
         self._progress = ProgressWriter(environment)
         self._listening = environment.failures(NOTIFIER)
-        self._loop_watch = LoopWatch(worker, observers) if heartbeat_runner.apart else None
+        self._loop_watch = (
+            LoopWatch(settings.worker_id, self._observers) if heartbeat_runner.apart else None
+        )
         self._unsubscribe: Disposer | None = None
         self.started = asyncio.Event()
         self._stopping = asyncio.Event()

@@ -11,9 +11,9 @@ from headway.cli.actions import act, print_batch
 from headway.cli.commands.jobs_tail import tail_jobs
 from headway.cli.filters import filter_argument, targets_argument
 from headway.cli.job_text import moment_now, note_on, print_job
-from headway.cli.lists import list_options, print_list, read_list
+from headway.cli.lists import add_list, print_list
 from headway.cli.output import Column, json_option, printed_by
-from headway.cli.session import Session, in_session
+from headway.cli.session import in_session
 from headway.cli.target import DashboardUrl, target_option
 from headway.cli.times import duration
 from headway.domain.lifecycle import shown_state
@@ -58,19 +58,7 @@ def _print_jobs(page: Page) -> None:
     print_list(COLUMNS, rows, "no jobs match", page.cursor)
 
 
-@jobs.command("list")
-@list_options
-@printed_by(_print_jobs)
-def list_(
-    words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
-) -> Page:
-    """List jobs that match, newest first."""
-
-    async def run(session: Session) -> Page:
-        ask = session.questions.jobs
-        return Page(*await read_list(ask, lambda page: page.jobs, words, cursor, limit))
-
-    return in_session(target, run)
+add_list(jobs, "List jobs that match, newest first.", lambda questions: questions.jobs, _print_jobs)
 
 
 @jobs.command()

@@ -8,7 +8,7 @@ from headway.app import Headway
 from headway.cli.commands.sequences_tree import print_tree
 from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceResult
-from headway.cli.lists import list_options, print_list, read_list
+from headway.cli.lists import add_list, print_list
 from headway.cli.output import Column, print_fields, print_table, printed_by
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
@@ -48,20 +48,12 @@ def _print_sequences(page: SequencePage) -> None:
     print_list(COLUMNS, rows, "no sequences match", page.cursor)
 
 
-@sequences.command("list")
-@list_options
-@printed_by(_print_sequences)
-def list_(
-    words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
-) -> SequencePage:
-    """List sequences whose current job matches, newest first."""
-
-    async def run(session: Session) -> SequencePage:
-        ask = session.questions.sequences
-        found = await read_list(ask, lambda page: page.sequences, words, cursor, limit)
-        return SequencePage(*found)
-
-    return in_session(target, run)
+add_list(
+    sequences,
+    "List sequences whose current job matches, newest first.",
+    lambda questions: questions.sequences,
+    _print_sequences,
+)
 
 
 def _print_sequence(shown: SequenceResult) -> None:

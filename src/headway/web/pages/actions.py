@@ -45,14 +45,7 @@ async def confirm_all(request: Request) -> Response:
     if search.which is not None:
         count = await context_of(request).ask(Questions.count, search.which, at_most=COUNTED)
     return page(
-        request,
-        "act_on_all.html",
-        status=search.status,
-        section="jobs",
-        search=search,
-        action=action,
-        count=count,
-        at_most=COUNTED,
+        request, "act_on_all.html", search=search, action=action, count=count, at_most=COUNTED
     )
 
 
@@ -79,7 +72,6 @@ async def act_on_all(request: Request) -> Response:
             return page(
                 request,
                 "act_on_all_more.html",
-                section="jobs",
                 action=action,
                 text=text,
                 cursor=cursor,

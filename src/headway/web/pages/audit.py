@@ -14,7 +14,7 @@ from headway.web.html import page
 async def list_audit(request: Request) -> Response:
     cursor = request.query_params.get("cursor") or None
     found = await context_of(request).ask(Questions.audit, cursor=cursor)
-    return page(request, "audit.html", section="audit", page=found, cursor=cursor)
+    return page(request, "audit.html", page=found, cursor=cursor)
 
 
 ROUTES = [Route("/audit", list_audit)]

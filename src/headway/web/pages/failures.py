@@ -19,15 +19,7 @@ async def list_failures(request: Request) -> Response:
     groups: list[FailureGroup] = []
     if search.which is not None:
         groups = await context_of(request).ask(Questions.failures, search.which)
-    return page(
-        request,
-        "failures.html",
-        status=search.status,
-        section="failures",
-        search=search,
-        groups=groups,
-        done=done(request),
-    )
+    return page(request, "failures.html", search=search, groups=groups, done=done(request))
 
 
 ROUTES = [Route("/failures", list_failures)]

@@ -30,8 +30,6 @@ async def list_jobs(request: Request) -> Response:
     return page(
         request,
         "jobs.html",
-        status=search.status,
-        section="jobs",
         search=search,
         page=found,
         count=count,
@@ -47,7 +45,6 @@ async def show_job(request: Request) -> Response:
     return page(
         request,
         "job.html",
-        section="jobs",
         offered=offered_actions(detail.shown),
         detail=detail,
         job=detail.job,

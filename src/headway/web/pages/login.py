@@ -17,12 +17,7 @@ async def show_login(request: Request) -> Response:
     if request.scope["headway.actor"] is not None or not isinstance(auth, (Token, Password)):
         return redirect(request, wanted)
     return page(
-        request,
-        "login.html",
-        section="",
-        by_password=isinstance(auth, Password),
-        wanted=wanted,
-        wrong=False,
+        request, "login.html", by_password=isinstance(auth, Password), wanted=wanted, wrong=False
     )
 
 
@@ -39,7 +34,6 @@ async def log_in(request: Request) -> Response:
             request,
             "login.html",
             status=401,
-            section="",
             by_password=isinstance(auth, Password),
             wanted=wanted,
             wrong=True,

@@ -20,9 +20,7 @@ TOP = 6
 async def show_overview(request: Request) -> Response:
     context = context_of(request)
     overview = await context.ask(Questions.overview)
-    return page(
-        request, "overview.html", section="overview", overview=overview, plot=plot_data(overview)
-    )
+    return page(request, "overview.html", overview=overview, plot=plot_data(overview))
 
 
 async def show_rest(request: Request) -> Response:

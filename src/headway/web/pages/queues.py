@@ -14,12 +14,12 @@ from headway.web.html import page, read_own_form, redirect
 
 async def list_queues(request: Request) -> Response:
     queues = await context_of(request).ask(Questions.queues)
-    return page(request, "queues.html", section="queues", queues=queues)
+    return page(request, "queues.html", queues=queues)
 
 
 async def list_types(request: Request) -> Response:
     types = await context_of(request).ask(Questions.types)
-    return page(request, "types.html", section="types", types=types)
+    return page(request, "types.html", types=types)
 
 
 async def pause(request: Request) -> Response:

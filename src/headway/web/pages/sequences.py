@@ -27,15 +27,7 @@ async def list_sequences(request: Request) -> Response:
         found = await context_of(request).ask(
             Questions.sequences, search.which, cursor=cursor, limit=PAGE
         )
-    return page(
-        request,
-        "sequences.html",
-        status=search.status,
-        section="sequences",
-        search=search,
-        page=found,
-        here=cursor,
-    )
+    return page(request, "sequences.html", search=search, page=found, here=cursor)
 
 
 async def show_sequence(request: Request) -> Response:
@@ -44,7 +36,6 @@ async def show_sequence(request: Request) -> Response:
     return page(
         request,
         "sequence.html",
-        section="sequences",
         id=id,
         graph=graph,
         drawing=draw(graph),

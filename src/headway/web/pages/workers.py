@@ -13,7 +13,7 @@ from headway.web.html import page
 
 async def list_workers(request: Request) -> Response:
     workers = await context_of(request).ask(Questions.workers)
-    return page(request, "workers.html", section="workers", workers=workers)
+    return page(request, "workers.html", workers=workers)
 
 
 ROUTES = [Route("/workers", list_workers)]

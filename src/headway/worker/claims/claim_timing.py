@@ -10,10 +10,9 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from random import random
 
-from headway.ports.clock import Clock
 from headway.ports.notifications import JobsScheduled
 from headway.worker.claims.slots import Slots
-from headway.worker.settings import WorkerSettings
+from headway.worker.environment import WorkerEnvironment
 
 SHORTEST_POLL = 0.05
 SLOT_WITHIN = 0.5
@@ -27,16 +26,15 @@ class ClaimTiming:
 
     def __init__(
         self,
-        settings: WorkerSettings,
+        environment: WorkerEnvironment,
         slots: Slots,
-        clock: Clock,
         types: Collection[str],
         *,
         drain: bool,
     ) -> None:
-        self._settings = settings
+        self._settings = environment.settings
         self._slots = slots
-        self._clock = clock
+        self._clock = environment.clock
         self._types = types
         self.drain = drain
         """The worker ends when nothing is left to do."""
@@ -52,7 +50,7 @@ class ClaimTiming:
         """Claims in a row that gave nothing."""
         self._waiter: asyncio.Future[None] | None = None
         self._due_times: list[float] = []
-        self._longest_pause = settings.poll_every
+        self._longest_pause = environment.settings.poll_every
 
     def stop(self) -> None:
         self.stopped.set()

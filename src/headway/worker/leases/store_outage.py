@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from headway.ports.clock import Clock
 from headway.worker.attempt import Attempt
+from headway.worker.environment import WorkerEnvironment
 
 SLOW = 0.25
 """The part of a lease after which a store that has not answered counts as away."""
@@ -22,11 +22,11 @@ third of a lease if that is less."""
 class Outage:
     """Written by the heartbeat's thread, which asks one thing at a time; read by the loop."""
 
-    def __init__(self, clock: Clock, lease_for: float, held: set[Attempt]) -> None:
-        self._clock = clock
-        self._lease_for = lease_for
-        self._held = held
-        self.grace = min(GRACE, lease_for / 3)
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._clock = environment.clock
+        self._lease_for = environment.settings.lease_for
+        self._held = environment.held
+        self.grace = min(GRACE, self._lease_for / 3)
         self._asked: float | None = None
         self._since: float | None = None
         self._ended = -math.inf
