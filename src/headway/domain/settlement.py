@@ -72,7 +72,9 @@ class Lose(msgspec.Struct, frozen=True):
     """False: the lease could not be renewed because the store was away, and no loss is counted."""
 
 
-Settlement = Complete | Retry | Fail | Release | Reschedule | Lose
+GiveBack = Retry | Fail | Release | Reschedule | Lose
+"""Every settlement but a completion."""
+Settlement = Complete | GiveBack
 
 
 class Freed(msgspec.Struct, frozen=True):

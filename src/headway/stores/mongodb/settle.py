@@ -20,6 +20,7 @@ from headway.domain.settlement import (
     Complete,
     Fail,
     Freed,
+    GiveBack,
     Lose,
     Release,
     Reschedule,
@@ -50,8 +51,6 @@ MOST = 200
 """Completions in one update; each of them searches its output in a list of that length."""
 KEPT = 100
 """Attempts in the history of a job; the size of a document is limited."""
-
-_GiveBack = Retry | Fail | Release | Reschedule | Lose
 
 
 class MongoSettle(MongoPart):
@@ -102,8 +101,8 @@ class MongoSettle(MongoPart):
         mark = this.mark
         plain: list[Complete] = []
         continued: list[Complete] = []
-        others: list[_GiveBack] = []
-        lost: list[_GiveBack] = []
+        others: list[GiveBack] = []
+        lost: list[GiveBack] = []
         for settlement in settlements:
             if isinstance(settlement, Lose):
                 lost.append(settlement)
@@ -152,7 +151,7 @@ class MongoSettle(MongoPart):
         return Settled(verdicts, freed)
 
     def _lose(
-        self, lost: Sequence[_GiveBack], now: datetime | None, mark: int
+        self, lost: Sequence[GiveBack], now: datetime | None, mark: int
     ) -> Operation[tuple[int, Any]]:
         """Settle jobs whose leases have expired; their number, and the operation time. A job that
         its holder is completing in an open transaction does not delay the others."""
@@ -327,7 +326,7 @@ def _output(completions: Sequence[Complete]) -> Document:
     return {"$arrayElemAt": [literal(outputs), place]}
 
 
-def _giving_back(change: _GiveBack, now: datetime | None, mark: int) -> Document:
+def _giving_back(change: GiveBack, now: datetime | None, mark: int) -> Document:
     """The update for any settlement except a completion."""
     which = holding(change.job_id, change.token, now)
     new: Document = {"state": "pending", "mark": mark}

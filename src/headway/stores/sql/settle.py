@@ -14,6 +14,7 @@ from headway.domain.settlement import (
     Complete,
     Fail,
     Freed,
+    GiveBack,
     Lose,
     Release,
     Reschedule,
@@ -78,7 +79,7 @@ class SqlSettle(SqlPart):
         plain: list[Complete] = []
         special: list[Complete] = []
         continued: dict[tuple[Any, ...], list[tuple[Complete, NewJob]]] = {}
-        others: list[Retry | Fail | Release | Reschedule | Lose] = []
+        others: list[GiveBack] = []
         for settlement in settlements:
             if not isinstance(settlement, Complete):
                 others.append(settlement)
@@ -167,10 +168,7 @@ class SqlSettle(SqlPart):
         ]
 
     def _give_back(
-        self,
-        changes: Sequence[Retry | Fail | Release | Reschedule | Lose],
-        present: Any,
-        applied: set[str],
+        self, changes: Sequence[GiveBack], present: Any, applied: set[str]
     ) -> Operation[None]:
         rows: Sequence[Row] = yield Statement(
             self._sql["give_back"], (present,), sorted(map(self._change, changes), key=_by_id)
@@ -190,7 +188,7 @@ class SqlSettle(SqlPart):
         if history:
             yield Statement(self._sql["add_attempts"], rows=history)
 
-    def _change(self, change: Retry | Fail | Release | Reschedule | Lose) -> tuple[Any, ...]:
+    def _change(self, change: GiveBack) -> tuple[Any, ...]:
         """(id, token, state, delay, moment, cleared, outcome, error, expired, fingerprint) for
         `give_back`."""
         id, token = change.job_id, change.token
