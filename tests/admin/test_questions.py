@@ -186,7 +186,7 @@ async def test_sequences_by_the_jobs_they_are_at(shop: Shop) -> None:
     by_id = {view.id: view for view in page.sequences}
     assert set(by_id) == {sequence.id, other.id}
     view = by_id[sequence.id]
-    assert (view.type, view.job_type, view.steps) == ("first", "confirm", 2)
+    assert (view.type, view.job_type, view.length) == ("first", "confirm", 2)
     assert view.state is ShownState.COMPLETED
     assert view.job_id != sequence.id
     assert view.created_at == (await app.get(sequence)).created_at

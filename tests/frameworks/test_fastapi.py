@@ -73,7 +73,7 @@ async def test_a_dependency_and_a_worker_in_the_process() -> None:
 
     @server.get("/double/{number}")
     async def double(number: int, jobs: Jobs) -> int:
-        sequence = await jobs.start(jobs.request("double", number=number))  # type: ignore[arg-type]
+        sequence = await jobs.start(jobs.request("double", number=number))
         result: int = await sequence.result(timeout=60)
         return result
 
@@ -110,7 +110,7 @@ async def test_starlette_and_a_lifespan_inside() -> None:
         seen.append("end")
 
     async def show(request: Request) -> JSONResponse:
-        started = await jobs_of(request).start(app.request("double", number=1))  # type: ignore[arg-type]
+        started = await jobs_of(request).start(app.request("double", number=1))
         return JSONResponse(started.id)
 
     opened = lifespan(app, inside=inside)

@@ -126,7 +126,7 @@ async def test_every_kind_comes_back_as_it_was(app: Headway) -> None:
         echo.__annotations__ = {"value": type_, "also": type_, "return": type_}
         app.job(name=name)(echo)
     started = {
-        name: await app.start(app.request(name, value=value, also=value))  # type: ignore[arg-type]
+        name: await app.start(app.request(name, value=value, also=value))
         for name, (_, value) in KINDS.items()
     }
     await app.worker().run(drain=True)

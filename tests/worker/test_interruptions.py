@@ -146,7 +146,7 @@ async def test_a_handler_is_told_that_the_job_is_not_its_own_any_more(
     office: Office, handler: str, reason: str
 ) -> None:
     change, _, _ = CHANGES[reason]
-    sequence = await office.app.start(office.app.request(handler))  # type: ignore[arg-type]
+    sequence = await office.app.start(office.app.request(handler))
     worker = office.app.worker(lease_for=1.5, poll_every=0.05, reap_every=60)
     await worker.start()
     async with asyncio.timeout(PATIENCE):
@@ -165,7 +165,7 @@ async def test_its_completion_is_refused_with_the_reason(
 ) -> None:
     """Nobody could tell it before: it finds out when it wants to complete."""
     change, _, _ = CHANGES[reason]
-    sequence = await office.app.start(office.app.request(handler))  # type: ignore[arg-type]
+    sequence = await office.app.start(office.app.request(handler))
     worker = office.app.worker(lease_for=600, poll_every=0.05, reap_every=600)
     worker._notifier = None  # it hears of nothing
     await worker.start()

@@ -90,7 +90,7 @@ def read_sequences(
                 job_id=job.id,
                 job_type=job.type,
                 state=shown_state(job, present),
-                steps=job.position + 1,
+                length=job.position + 1,
                 created_at=began.get(job.sequence_id, job.created_at),
                 root_id=job.root_id,
             )

@@ -16,17 +16,17 @@ def draw(
     """`complete` says whether these are all jobs. Edges connect only given jobs."""
     ordered = sorted(jobs, key=lambda job: (job.created_at, job.position, job.id))
     by_id = {job.id: job for job in ordered}
-    steps: dict[str, dict[int, str]] = {}
+    positions: dict[str, dict[int, str]] = {}
     for job in ordered:
-        steps.setdefault(job.sequence_id, {})[job.position] = job.id
+        positions.setdefault(job.sequence_id, {})[job.position] = job.id
     edges: list[GraphEdge] = []
     for job in ordered:
-        before = steps[job.sequence_id].get(job.position - 1)
+        before = positions[job.sequence_id].get(job.position - 1)
         if before is not None:
             edges.append(GraphEdge(source=before, target=job.id, link=EdgeKind.CONTINUES))
         for blocker in dict.fromkeys(job.blockers):
-            if blocker in steps:
-                last = steps[blocker][max(steps[blocker])]
+            if blocker in positions:
+                last = positions[blocker][max(positions[blocker])]
                 edges.append(GraphEdge(source=last, target=job.id, link=EdgeKind.BLOCKS))
         origin = by_id.get(job.origin_id or "")
         if origin is not None and origin.sequence_id != job.sequence_id:

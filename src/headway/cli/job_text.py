@@ -73,7 +73,7 @@ def print_job(detail: JobDetail) -> None:
                 None if lease is None else f"version {lease.version}, {_when(lease.until, now)}",
             ),
             ("progress", _progress(detail)),
-            ("sequence", f"{job.sequence_id}, step {job.position} of {job.sequence_type}"),
+            ("sequence", f"{job.sequence_id}, position {job.position} of {job.sequence_type}"),
             ("root", job.root_id if job.root_id != job.sequence_id else None),
             ("key", job.dedup_key),
             ("input", _value(job.input)),

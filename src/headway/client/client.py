@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
@@ -33,7 +33,6 @@ from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
     A,
     AnyRequest,
-    ContinuationRequest,
     R,
     R_co,
     Request,
@@ -103,9 +102,10 @@ class Client:
         self._payloads = Payloads(registry, codec)
         self._publisher = Publisher(store, notifier, observers)
 
-    def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
-        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
-        return self._registry.type(type).request(**arguments)
+    def request(self, type: str, /, **arguments: Any) -> Request[Any]:
+        """A request by the name of a job type. Raises UnknownJobType if the app has none. Starting
+        a type with `entry=False` is refused when it is tried: type checkers cannot see the type."""
+        return cast(Request[Any], self._registry.type(type).request(**arguments))
 
     async def start(self, request: Request[R], **options: Unpack[StartOptions]) -> Sequence[R]:
         """Start a sequence with its first job and that job's blockers; the handle of the sequence.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
@@ -30,7 +30,6 @@ from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
     A,
     AnyRequest,
-    ContinuationRequest,
     R,
     R_co,
     Request,
@@ -99,9 +98,10 @@ class SyncClient:
         self._payloads = Payloads(registry, codec)
         self._publisher = Publisher(store, notifier, observers)
 
-    def request(self, type: str, /, **arguments: Any) -> ContinuationRequest[Any]:
-        """A request by the name of a job type. Raises UnknownJobType if the app has none."""
-        return self._registry.type(type).request(**arguments)
+    def request(self, type: str, /, **arguments: Any) -> Request[Any]:
+        """A request by the name of a job type. Raises UnknownJobType if the app has none. Starting
+        a type with `entry=False` is refused when it is tried: type checkers cannot see the type."""
+        return cast(Request[Any], self._registry.type(type).request(**arguments))
 
     def start(self, request: Request[R], **options: Unpack[StartOptions]) -> SyncSequence[R]:
         """Start a sequence with its first job and that job's blockers; the handle of the sequence.

@@ -163,7 +163,7 @@ class SequenceView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     job_type: str
     state: ShownState
-    steps: int
+    length: int
     created_at: datetime
     root_id: str
 

@@ -22,11 +22,11 @@ COLUMNS = (
     Column("TYPE", shrinks=True),
     Column("STATE"),
     Column("AT", shrinks=True),
-    Column("STEPS", right=True),
+    Column("JOBS", right=True),
     Column("CREATED"),
 )
-STEPS = (
-    Column("STEP", right=True),
+JOBS = (
+    Column("POSITION", right=True),
     Column("TYPE", shrinks=True),
     Column("STATE"),
     Column("ID"),
@@ -42,7 +42,7 @@ def sequences() -> None:
 def _print_sequences(page: SequencePage) -> None:
     now = moment_now()
     rows = [
-        (each.id, each.type, each.state, each.job_type, each.steps, ago(each.created_at, now))
+        (each.id, each.type, each.state, each.job_type, each.length, ago(each.created_at, now))
         for each in page.sequences
     ]
     print_list(COLUMNS, rows, "no sequences match", page.cursor)
@@ -69,7 +69,7 @@ def _print_sequence(shown: SequenceResult) -> None:
     click.echo()
     now = moment_now()
     print_table(
-        STEPS,
+        JOBS,
         [
             (job.position, job.type, shown_state(job, now), job.id, note_on(job, now))
             for job in shown.jobs
