@@ -137,7 +137,7 @@ async def test_listening_through_it_is_said_not_to_work(pgbouncer: PgBouncer, em
         heard: list[NotifierStatus] = []
         forget = await app.notifier.subscribe(lambda _: None, on_status=heard.append)
         assert not heard[-1].connected
-        assert "leads to the server itself" in heard[-1].reason
+        assert "a DSN of the server itself" in heard[-1].reason
         await forget()
         started = await app.start(double.request(4))
         await app.worker().run(drain=True)
