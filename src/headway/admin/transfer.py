@@ -81,7 +81,7 @@ class Mover:
             )
 
     async def resume(self) -> int:
-        """Finish or undo what a mover left behind; the number of jobs that arrived by it."""
+        """Finish or undo the work of an interrupted mover; the number of jobs that arrived."""
         arrived = 0
         while batches := await self._target.store.run(self._target.staged_batches, 100):
             for batch in batches:
@@ -89,7 +89,7 @@ class Mover:
         return arrived
 
     async def pause_queues(self) -> list[str]:
-        """Pause at the target what is paused at the source and unknown there; their names."""
+        """Pause the source's paused queues at the target, if unknown there; their names."""
         source, target = self._source.store, self._target.store
         known = {queue.name for queue in await target.run(target.queues)}
         paused = [

@@ -133,8 +133,8 @@ class Observers:
     def _move_to_thread(self, listener: _Listener) -> None:
         listener.thread = ObserverThread(listener.observer, self.failed)
         _log.warning(
-            "%r takes long and hears of events in a thread of its own from now on; what it cannot "
-            "keep up with is dropped",
+            "%r is slow and gets events in a thread of its own from now on; events that it has no "
+            "time for are dropped",
             listener.observer,
         )
 

@@ -21,8 +21,8 @@ _log = logging.getLogger("headway")
 
 
 class Publisher:
-    """Tells the notifier and the observers what was committed. It never raises: workers that are
-    not woken find the jobs by polling."""
+    """Gives committed changes to the notifier and the observers. It never raises: without a
+    notification, workers find the jobs by polling."""
 
     def __init__(
         self,

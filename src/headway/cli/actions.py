@@ -50,7 +50,7 @@ def print_batch(action: JobAction, done: Batch) -> None:
 
 
 def confirm(sentence: str, *, confirmed: bool) -> None:
-    """Say what is about to be done; without --yes, ask before going on."""
+    """Print the action; without --yes, ask before it is done."""
     if confirmed:
         say(sentence)
     elif not sys.stdin.isatty():

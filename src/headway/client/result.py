@@ -91,7 +91,7 @@ def wait_for_result_sync(
     timeout: float | None,
     poll_every: float,
 ) -> Any:
-    """The same for callers without an event loop, who get no notifications."""
+    """The same without an event loop, and without notifications."""
     _check_timeout(timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = min(0.01, poll_every)

@@ -1,4 +1,4 @@
-"""Handlers: the function of a job type, and what a worker needs to call it."""
+"""Handlers: the function of a job type, with its mode, coders and retry policy."""
 
 from __future__ import annotations
 

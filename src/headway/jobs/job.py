@@ -1,4 +1,4 @@
-"""The Job: what a handler knows of the job that it runs, and what it can do with it."""
+"""The Job: a handler's view of the job that it runs, and its actions on it."""
 
 from __future__ import annotations
 

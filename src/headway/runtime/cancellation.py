@@ -1,8 +1,8 @@
 """Cancellations that a driver has dropped.
 
 `asyncio.wait_for` of Python 3.11 returns, as if nothing had happened, when its task is cancelled at
-the moment at which the answer is there; psycopg's pool, pymongo and nats wait with it. Whoever had
-asked for the cancellation would wait for an end that does not come. But the task still counts it.
+the moment at which the answer is there; psycopg's pool, pymongo and nats wait with it. The task
+would then never end for the code that cancelled it. But the task still counts the cancellation.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Self
 
 
 class Cancels:
-    """`with Cancels():` around what waits for a driver: a cancellation that came meanwhile is
-    raised when the block is left, whatever else it returned or raised."""
+    """`with Cancels():` around code that waits for a driver: a cancellation during the block is
+    raised at its end, instead of its result or error."""
 
     __slots__ = ("_before", "_task")
 
@@ -26,11 +26,11 @@ class Cancels:
             self.check()
 
     def forget(self) -> None:
-        """Those that have come so far are somebody else's to notice."""
+        """Ignore the cancellations before this call."""
         self._task = asyncio.current_task()
         self._before = 0 if self._task is None else self._task.cancelling()
 
     def check(self) -> None:
-        """Raise one that has come, before the block is left."""
+        """Raise a cancellation before the end of the block."""
         if self._task is not None and self._task.cancelling() > self._before:
             raise asyncio.CancelledError

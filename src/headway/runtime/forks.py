@@ -1,10 +1,10 @@
-"""What a forked process makes of what it inherited.
+"""Forked processes: connections, threads and locks begin anew in the child.
 
-A child holds its parent's connections, and must not touch them: two processes would read one
-another's answers, and to close one properly is to close it for the parent. It has none of its
-parent's threads, and locks that these held at the fork stay locked. So whoever has connections,
-threads or locks is told in the child, and begins anew. What it had is kept there for ever, unused,
-because objects that are thrown away close what they hold.
+A child inherits its parent's connections and must not use them: the two processes would read each
+other's answers, and closing a connection would close it for the parent. The parent's threads do
+not exist in the child, and locks that they held at the fork stay locked. So every object with
+connections, threads or locks is reset in the child. Its old attributes are kept, unused, because
+deleting them would close the parent's connections.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def _keep_for_ever(thing: object) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-# What is registered last is called first. Executors and logging hold a lock of theirs from then on
-# until after the fork, so they are imported first: else those whom `before_fork` waits for, such as
-# a transaction that is to be committed in a thread, would wait for that lock.
+# Handlers registered last are called first. Those of executors and logging take a lock until after
+# the fork, so both are imported first: else the work that `before_fork` waits for, such as a
+# transaction that is committed in a thread, would wait for that lock.
 if hasattr(os, "register_at_fork"):
     for name in ("concurrent.futures.thread", "logging"):
         importlib.import_module(name)

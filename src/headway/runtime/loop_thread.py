@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 class _Threads(ThreadPoolExecutor):
-    """While the interpreter ends it starts no more threads, but there is still something to close,
-    and notifications to be sent: then work is done at once, by whoever asks for it."""
+    """While the interpreter ends, no thread can be started, but connections must be closed and
+    notifications sent: then the calling thread does the work."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:
@@ -29,8 +29,8 @@ class _Threads(ThreadPoolExecutor):
 
 
 class Portal:
-    """Runs coroutines for threads that have no loop. The loop lives until `close`, because what is
-    opened on a loop must be closed on it."""
+    """Runs coroutines for threads that have no loop. The loop lives until `close`, because
+    connections must be closed on the loop that opened them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -40,7 +40,7 @@ class Portal:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it there and wait for what it returns."""
+        """Run the coroutine on the loop; its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
