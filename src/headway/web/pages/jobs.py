@@ -42,15 +42,7 @@ async def list_jobs(request: Request) -> Response:
 
 async def show_job(request: Request) -> Response:
     detail = await context_of(request).ask(Questions.job, request.path_params["id"])
-    return page(
-        request,
-        "job.html",
-        offered=offered_actions(detail.shown),
-        detail=detail,
-        job=detail.job,
-        mark=_mark(detail),
-        done=done(request),
-    )
+    return _job_page(request, "job.html", detail)
 
 
 async def show_job_head(request: Request) -> Response:
@@ -58,13 +50,18 @@ async def show_job_head(request: Request) -> Response:
     detail = await context_of(request).ask(Questions.job, request.path_params["id"])
     if _mark(detail) != request.query_params.get("mark"):
         return Response(headers={"HX-Refresh": "true"})
+    return _job_page(request, "job_head.html", detail)
+
+
+def _job_page(request: Request, template: str, detail: JobDetail) -> Response:
     return page(
         request,
-        "job_head.html",
+        template,
         offered=offered_actions(detail.shown),
         detail=detail,
         job=detail.job,
         mark=_mark(detail),
+        done=done(request),
     )
 
 
