@@ -135,6 +135,9 @@ async def test_a_sequence_is_named_by_any_of_its_jobs(shop: Shop) -> None:
     await store.run(store.finish, first.id, None, following)
     by_filter = parse_filter(f"id:{first.id}")
     assert await act_on_all(operator, JobAction.CANCEL, by_filter) == (0, 0)
+    assert await operator.act(JobAction.CANCEL, [first.id], exactly=True) == Batch(
+        changed=0, passed_over=1
+    )
     batch = await operator.act(JobAction.CANCEL, [first.id, following.id])
     assert batch == Batch(changed=1, passed_over=1)
     assert (await app.get(following.id)).state is JobState.CANCELLED

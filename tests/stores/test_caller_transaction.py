@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import psycopg
@@ -141,6 +142,26 @@ async def test_sqlite3(sqlite: SqliteStore, sqlite_path: Path) -> None:
         assert await stored(sqlite) == 0
         connection.execute("insert into orders values (1)")
         await sqlite.run_in(connection, sqlite.insert, [new_job()])
+        connection.commit()
+    assert await stored(sqlite) == 1
+
+
+async def test_a_proxy_around_a_connection(sqlite: SqliteStore, sqlite_path: Path) -> None:
+    """As tracing libraries wrap connections."""
+
+    class Proxy:
+        def __init__(self, wrapped: sqlite3.Connection) -> None:
+            self.wrapped = wrapped
+
+        @property
+        def __class__(self) -> type[Any]:  # type: ignore[override]
+            return type(self.wrapped)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.wrapped, name)
+
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        await sqlite.run_in(Proxy(connection), sqlite.insert, [new_job()])
         connection.commit()
     assert await stored(sqlite) == 1
 

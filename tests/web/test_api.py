@@ -106,6 +106,7 @@ async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, sh
         ("GET", "/nowhere", 404, "not_found"),
         ("DELETE", "/jobs", 405, "method_not_allowed"),
         ("POST", "/jobs/act", 415, "unsupported_media_type"),
+        ("POST", "/jobs/act-on-all?cursor=x", 400, "invalid_query"),
     ):
         answer = await client.request(method, f"/api/v1{path}")
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), path

@@ -68,6 +68,15 @@ async def test_in_starlette_with_a_login(shop: Shop) -> None:
         assert (await client.get("/jobs/queues")).status_code == 200
 
 
+async def test_under_a_path_with_a_parameter(shop: Shop) -> None:
+    dashboard = create_dashboard(shop.app, auth=Trust(lambda _: "ada"), hosts=["shop.example"])
+    app = Starlette(routes=[Mount("/of/{tenant}/jobs", dashboard)])
+    sequence = await shop.app.start(shop.greet.request("ada"))
+    async with talking_to(app) as client:
+        for path in ("/", "/api/v1/queues", f"/api/v1/jobs/{sequence.id}"):
+            assert (await client.get(f"/of/shop1/jobs{path}")).status_code == 200, path
+
+
 async def test_behind_a_proxy_that_takes_a_prefix_off(shop: Shop) -> None:
     dashboard = create_dashboard(
         shop.app, auth=Trust(lambda _: "ada"), base_path="/internal", hosts=["shop.example"]

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
+from headway import After, Continuation, Headway
 from headway.domain.events import (
     AttemptStarted,
     JobCompleted,
@@ -339,6 +340,34 @@ async def test_a_notification_of_a_job_that_another_took_costs_one_look() -> Non
         claims = await _settle_down(store)
         await bench.notifier.publish([JobsScheduled("default", "work", 1)])
         assert await _settle_down(store) == claims + 1
+
+
+@pytest.mark.usefixtures("hours_between_looks")
+async def test_a_blocker_of_a_continuation_that_is_due_later_is_not_left_to_polling() -> None:
+    app = Headway("memory://")
+    ran: list[str] = []
+
+    @app.job(entry=False)
+    async def ship(job: Job[str]) -> None: ...
+
+    @app.job
+    async def charge() -> str:
+        ran.append("charge")
+        return "paid"
+
+    @app.job
+    async def order(job: Job) -> Continuation[None]:
+        later = charge.request().using(schedule=After(seconds=0.2))
+        return job.continue_with(ship.request().using(blockers=(later,)))
+
+    async with app:
+        worker = app.worker(poll_every=3600)
+        running = asyncio.create_task(worker.run())
+        sequence = await app.start(order.request())
+        await sequence.result(timeout=30)
+        worker.request_stop()
+        await running
+    assert ran == ["charge"]
 
 
 async def _settle_down(store: Counting) -> int:

@@ -221,7 +221,9 @@ async def test_an_output_that_cannot_be_stored_fails_its_job_and_no_other(bench:
     await bench.drain()
     states = [await bench.state(job_id) for job_id in job_ids]
     assert states == [JobState.FAILED if number == 3 else JobState.COMPLETED for number in range(6)]
-    assert (await failure_of(bench, job_ids[3])).type.endswith("InvalidPayload")
+    failure = await failure_of(bench, job_ids[3])
+    assert failure.type.endswith("InvalidPayload")
+    assert "File" not in failure.traceback, "frames of Headway itself tell the user nothing"
 
 
 async def test_a_job_may_reschedule_itself_without_being_charged(bench: Bench) -> None:

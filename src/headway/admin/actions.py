@@ -65,7 +65,7 @@ class StoreActions:
         if "\0" in actor or any("\ud800" <= char <= "\udfff" for char in actor):
             raise InvalidName("an actor's name must not hold NUL or unpaired surrogate characters")
 
-    async def act(self, action: JobAction, ids: Sequence[str]) -> Batch:
+    async def act(self, action: JobAction, ids: Sequence[str], *, exactly: bool = False) -> Batch:
         if len(ids) > MAX_PAGE:
             raise InvalidOption(f"at most {MAX_PAGE} jobs at once, not {len(ids)}; use a filter")
         asked = list(dict.fromkeys(check_id(id) for id in ids))
@@ -78,7 +78,7 @@ class StoreActions:
             asked,
             self._note(action),
             self._clock.now(),
-            themselves=False,
+            exactly=exactly,
         )
         await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(asked) - changed)
@@ -99,7 +99,7 @@ class StoreActions:
             ids = [job.id for job in page.jobs]
             # Not what followed them meanwhile: that need not match the filter.
             changed, effects = await self._store.run(
-                _act, self._store, action, ids, note, now, themselves=True
+                _act, self._store, action, ids, note, now, exactly=True
             )
             await self._publisher.publish(effects)
         return Batch(changed=changed, passed_over=len(page.jobs) - changed, cursor=page.cursor)
@@ -198,10 +198,10 @@ def _act(
     note: AuditRecord,
     now: datetime | None,
     *,
-    themselves: bool,
+    exactly: bool,
 ) -> Operation[tuple[int, Effects]]:
     """As the client does it, on the current jobs of the sequences that these jobs belong to; with
-    `themselves` only where that is one of these jobs."""
+    `exactly` only where that is one of these jobs."""
     asked = [job for job in (yield from store.get(ids)) if job]
     # Locked before they are changed, so that the audit row tells what they were.
     sequences = sorted({job.sequence_id for job in asked})
@@ -213,7 +213,7 @@ def _act(
         effects = Effects()
         effects.events.append(JobsDeleted(len(changed)))
     else:
-        chosen = set(ids) if themselves else current.keys()
+        chosen = set(ids) if exactly else current.keys()
         jobs = [
             job for job in current.values() if job.id in chosen and job.state in ALLOWED[action]
         ]

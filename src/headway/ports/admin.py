@@ -111,9 +111,9 @@ class Questions(Protocol):
 class Actions(Protocol):
     """Each writes an audit row in the transaction of its effect."""
 
-    async def act(self, action: JobAction, ids: Ids) -> Batch:
-        """On the current jobs of the sequences that these jobs belong to. Jobs in another state are
-        passed over, not an error."""
+    async def act(self, action: JobAction, ids: Ids, *, exactly: bool = False) -> Batch:
+        """On the current jobs of the sequences that these jobs belong to; `exactly`: on these jobs
+        alone. Jobs in another state are passed over, not an error."""
         ...
 
     async def act_on_all(

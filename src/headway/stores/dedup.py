@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -22,7 +22,6 @@ def find_twins(
     stored, for which `look` looks, or an earlier job of the batch."""
     left_out: dict[str, Inserted] = {}
     while True:
-        known = len(left_out)
         twins = dict(left_out)
         fresh: dict[tuple[str, str], Inserted] = {}
         for job in jobs:
@@ -37,12 +36,27 @@ def find_twins(
             else:
                 twins[job.id] = twin
         # A job that exists only for one that is not inserted is not inserted either. Jobs that
-        # duplicated it have to be checked again.
-        for job in jobs:
-            if job.only_for in twins and job.id not in twins:
-                left_out[job.id] = twins[job.id] = twins[job.only_for]
-        if len(left_out) == known or left_out.keys().isdisjoint(each.id for each in twins.values()):
+        # duplicated it, and those that exist only for them, have to be checked again.
+        while useless := useless_blockers(
+            jobs, {id: twin.id for id, twin in twins.items()}, left_out
+        ):
+            for job in useless:
+                left_out[job.id] = twins[job.id] = twins[job.only_for or ""]
+        if left_out.keys().isdisjoint(each.id for each in twins.values()):
             return twins
+
+
+def useless_blockers(
+    jobs: Sequence[NewJob], twins: Mapping[str, str], left_out: Container[str]
+) -> list[NewJob]:
+    """Jobs that exist only for a duplicate of a job that is certainly stored."""
+    asked = [
+        job
+        for job in jobs
+        if job.only_for in twins and job.id not in twins and twins[job.only_for] not in left_out
+    ]
+    ids = {job.id for job in asked}
+    return [job for job in asked if twins[job.only_for or ""] not in ids] or asked[:1]
 
 
 def without_twins(jobs: Sequence[NewJob], twins: Mapping[str, Inserted]) -> list[NewJob]:

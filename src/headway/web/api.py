@@ -37,9 +37,17 @@ def _route(path: str, endpoints: dict[str, AdminEndpoint]) -> Route:
         endpoint = endpoints["GET" if request.method == "HEAD" else request.method]
         context = context_of(request)
         if endpoint.method == "GET":
-            given = endpoint.decode(request.path_params, _read_query(request, endpoint))
+            # The path that the dashboard is mounted under may have parameters, too.
+            named = {
+                name: value for name, value in request.path_params.items() if f"{{{name}}}" in path
+            }
+            given = endpoint.decode(named, _read_query(request, endpoint))
             answer = await context.ask(endpoint.function, **given)
         else:
+            if request.query_params:
+                raise Refused(
+                    400, "invalid_query", "Parameters belong into the body, not the query."
+                )
             given = endpoint.decode({}, await read_json(request, endpoint.parameters))
             answer = await context.act(request, endpoint.function, **given)
         return Response(_encoder.encode(answer), endpoint.status, media_type="application/json")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.after_commit.effects import Effects
+from headway.after_commit.effects import Effects, creation
 from headway.after_commit.publisher import Publisher
 from headway.domain.failure import encode_failure
 from headway.domain.job import ClaimedJob, NewJob
@@ -89,16 +89,23 @@ class Committer:
             batch = self._outcomes[:MOST_AT_ONCE]
             del self._outcomes[:MOST_AT_ONCE]
             if batch:
+                self._note_backlog()
                 await self._commit(batch)
-                self._schedule.committer_behind = len(self._outcomes) >= MOST_BEHIND
-                self._schedule.look_again()
+                self._note_backlog()
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
+
+    def _note_backlog(self) -> None:
+        self._schedule.committer_behind = len(self._outcomes) >= MOST_BEHIND
+        self._schedule.look_again()
 
     def completed_in(self, transaction: CompletedTransaction, attempt: Attempt) -> None:
         """The handler's own transaction, which has been committed, settled the attempt."""
         effects = Effects()
-        watched = self._observers.active
-        effects.create(transaction.blockers, transaction.stored, watched)
+        for job, answer in zip(transaction.blockers, transaction.stored, strict=True):
+            if not (answer.deduplicated or answer.blocked or answer.id != job.id):
+                effects.schedule_by(job.queue, job.type, job.schedule, attempt.claimed.run_at)
+        if self._observers.active:
+            effects.events += creation(transaction.blockers, transaction.stored)
         self._after([attempt], transaction.settled, transaction.known, effects)
         self._schedule.look_again()
 

@@ -40,7 +40,7 @@ LONGEST = 2.0
 """Seconds that it waits at most, if the store is slow to take back the other jobs."""
 ALONE = 1.0
 """Seconds after which other jobs run beside a suspect that still runs."""
-LOOK_EVERY = 0.005
+LOOK_EVERY = 0.02
 """Seconds between looks at whether a suspect is alone."""
 
 

@@ -8,9 +8,10 @@ import traceback
 from types import TracebackType
 
 from headway.errors import Failure
+from headway.jobs import codec
 
 _NOT_THE_USERS = tuple(
-    os.path.dirname(str(module)) + os.sep for module in (__file__, asyncio.__file__)
+    os.path.dirname(str(file)) + os.sep for file in (__file__, codec.__file__, asyncio.__file__)
 )
 
 

@@ -10,6 +10,7 @@ from headway.domain.job import TERMINAL, JobState, NewJob
 from headway.errors import DuplicateJob
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
+from headway.stores.dedup import useless_blockers
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, continues, moment
 from headway.stores.memory.transaction import Locked
@@ -81,16 +82,12 @@ class MemoryInsert(JobTable):
                     fresh[key] = job.id
                 else:
                     twins[job.id] = twin
-            # A job that exists only for one that is not inserted is not inserted either. Jobs that
-            # duplicated it have to be checked again.
-            more = {
-                job.id: twins[job.only_for]
-                for job in jobs
-                if job.only_for in twins and job.id not in left_out
-            }
-            if not more:
+            # As in `headway.stores.dedup`.
+            while useless := useless_blockers(jobs, twins, left_out):
+                for job in useless:
+                    left_out[job.id] = twins[job.id] = twins[job.only_for or ""]
+            if left_out.keys().isdisjoint(twins.values()):
                 return twins
-            left_out |= more
 
     def _twin(self, job: NewJob, key: str, now: datetime) -> str | None:
         """The newest stored sequence that the new job duplicates."""

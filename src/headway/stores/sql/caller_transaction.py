@@ -97,7 +97,8 @@ class CallerTransactions:
 
 
 def _find_providers(tx: object, database: str) -> Sequence[Provider]:
-    for ancestor in type(tx).__mro__:
+    # A proxy around a connection, as tracing libraries have it, tells the connection's class.
+    for ancestor in (*type(tx).__mro__, *getattr(tx.__class__, "__mro__", ())):
         package = ancestor.__module__.partition(".")[0]
         if package in _PROVIDERS:
             only, names = _PROVIDERS[package]

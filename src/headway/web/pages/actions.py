@@ -29,7 +29,7 @@ async def act_on_selected(request: Request) -> Response:
     back = own_path(form.one("back"))
     if not ids:
         raise Refused(400, "nothing_selected", "No job was selected.")
-    batch = await context_of(request).act(request, Actions.act, action, ids)
+    batch = await context_of(request).act(request, Actions.act, action, ids, exactly=True)
     if action is JobAction.DELETE and back.startswith("/jobs/"):
         back = "/jobs"  # the page it came from is about what is gone
     return redirect(

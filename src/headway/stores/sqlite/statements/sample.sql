@@ -16,7 +16,7 @@ select
     j.state <> 'pending' or j.run_at <= ?1 as due, count(j.id), min(j.run_at)
 from stretch
 left join /*headway*/job j
-    -- By the golden ratio: it falls in position with no rhythm that the jobs may have.
+    -- By the golden ratio: it falls in step with no rhythm that the jobs may have.
     on j.seq = stretch.first
         + ((stretch.number * 2654435761) & 4294967295) * stretch.length / 4294967296
 group by 1, 2, 3, 4, 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from headway.domain.job import JobState
 from headway.domain.settlement import Fail
 from headway.domain.validation import LONGEST
@@ -222,6 +224,26 @@ async def nothing_duplicates_a_blocker_that_is_not_stored(store: Store) -> None:
     assert (answers[1].id, answers[1].deduplicated) == (first, True)
     assert (answers[2].id, answers[2].deduplicated) == (alike.id, False)
     assert [stored.id for stored in await kit.everything(store)] == [alike.id, first]
+
+
+@case
+async def a_duplicate_of_what_is_not_stored_keeps_its_blockers(store: Store) -> None:
+    first = await kit.add(store, dedup_key=KEY)
+    for key in ("of the blocker", "of the other blocker"):
+        job = kit.new_job(dedup_key=KEY)
+        blocker = kit.new_job(only_for=job.id, dedup_key=key)
+        its_own = kit.new_job()
+        alike = kit.new_job(dedup_key=key, blockers=(its_own.id,))
+        its_own = msgspec.structs.replace(its_own, only_for=alike.id)
+        batch = [blocker, job, its_own, alike]
+        if key == "of the other blocker":
+            batch = [its_own, blocker, job, alike]
+        answers = dict(
+            zip([each.id for each in batch], await kit.insert(store, *batch), strict=True)
+        )
+        assert (answers[job.id].id, answers[job.id].deduplicated) == (first, True)
+        assert (answers[alike.id].id, answers[alike.id].blocked) == (alike.id, True)
+        assert (await kit.read(store, alike.id)).blockers == (its_own.id,)
 
 
 @case
