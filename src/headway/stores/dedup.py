@@ -51,12 +51,13 @@ def useless_blockers(
 ) -> list[NewJob]:
     """Jobs that exist only for a duplicate of a job that is certainly stored."""
     asked = [
-        job
+        (job, twin)
         for job in jobs
-        if job.only_for in twins and job.id not in twins and twins[job.only_for] not in left_out
+        if job.id not in twins and (twin := twins.get(job.only_for or "")) and twin not in left_out
     ]
-    ids = {job.id for job in asked}
-    return [job for job in asked if twins[job.only_for or ""] not in ids] or asked[:1]
+    ids = {job.id for job, _ in asked}
+    certain = [job for job, twin in asked if twin not in ids]
+    return certain or [job for job, _ in asked[:1]]
 
 
 def without_twins(jobs: Sequence[NewJob], twins: Mapping[str, Inserted]) -> list[NewJob]:
