@@ -13,10 +13,10 @@ PART    ?=
 # themselves are marked `alone`.
 IN_PARALLEL := -n 3 --dist worksteal
 # What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
-ON_EVERY_PYTHON := $(addprefix tests/,after_commit cli client domain drivers frameworks jobs notifiers \
+ON_EVERY_PYTHON := $(addprefix tests/,after_commit client domain drivers frameworks jobs notifiers \
 	observers providers runtime/test_cancellation.py stores testing typing worker test_app.py) \
 	-m "not slow and not alone" \
-	-k "not second_postgres and not (test_store and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
+	-k "not second_postgres and not (test_conformance and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
 pytest = $(1) -m pytest $(2) $(ARGS) || [ $$? -eq 5 ]
 
