@@ -22,7 +22,7 @@ import headway
 from tests.support.servers.postgres import PostgresServer
 
 SOURCE = Path(__file__).parents[1] / "src" / "headway"
-LEVER = "trigger"
+ACTION = "trigger"
 """The action of operators whose files are counted."""
 MOST = 6
 """Lines of each ranking that are shown."""
@@ -98,17 +98,17 @@ def identifiers(tree: ast.Module) -> Iterator[str]:
                 pass
 
 
-def report_lever(trees: dict[Path, ast.Module]) -> None:
-    """A file holds the lever if one of its identifiers, or its own name, has the lever's word."""
-    word = re.compile(rf"(?:^|_){LEVER}(?:$|_|s$|ed$)|^{LEVER}[A-Z]", re.IGNORECASE)
+def report_action(trees: dict[Path, ast.Module]) -> None:
+    """A file has a part in the action if one of its identifiers, or its own name, has its word."""
+    word = re.compile(rf"(?:^|_){ACTION}(?:$|_|s$|ed$)|^{ACTION}[A-Z]", re.IGNORECASE)
     files = [
         str(path)
         for path, tree in trees.items()
         if path.parts[0] != "testing"
         and (word.search(path.stem) or any(map(word.search, identifiers(tree))))
     ]
-    files += [str(path.relative_to(SOURCE)) for path in SOURCE.rglob(f"*{LEVER}*.sql")]
-    show(f"files that hold the lever `{LEVER}`", len(files), [" ".join(files)])
+    files += [str(path.relative_to(SOURCE)) for path in SOURCE.rglob(f"*{ACTION}*.sql")]
+    show(f"files with a part in the action `{ACTION}`", len(files), [" ".join(files)])
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def main() -> None:
     arguments = parser.parse_args()
     trees = modules()
     report_source(trees)
-    report_lever(trees)
+    report_action(trees)
     show("public names of headway", len(headway.__all__))
     if not arguments.no_run:
         report_walks()

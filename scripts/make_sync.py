@@ -28,7 +28,7 @@ REPLACEMENTS = {
     r"\b_publisher\.publish\(": "_publisher.publish_soon(",
     r"\b_publisher\.publish_with\(": "_publisher.publish_with_sync(",
     r"\bwait_for_result\b": "wait_for_result_sync",
-    r"\n +(notifier=self\._notifier,|self\._notifier = notifier)(?=\n)": "",  # it hears no news
+    r"\n +(notifier=self\._notifier,|self\._notifier = notifier)(?=\n)": "",  # it has no notifier
 }
 
 

@@ -39,8 +39,9 @@ GROUPS = {
     "taken before": "claim",
     "claiming": "operations",
     "claim.sql": "claim",
-    "lost_at_most": "claim",
-    "give_back": "reap",
+    "lost at most": "claim",
+    "losses <=": "claim",
+    "outcome": "reap",
     "charge": "reap",
     "losses": "reap",
 }

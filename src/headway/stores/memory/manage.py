@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
+from headway.domain.lifecycle import ALLOWED
 from headway.domain.orders import PruneRule
+from headway.domain.views import JobAction
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, moment
@@ -27,7 +29,7 @@ class MemoryManage(JobTable):
             return Verdict.NOT_FOUND
         if row.state is JobState.CANCELLED:
             return Verdict.ALREADY
-        if row.state in TERMINAL:
+        if row.state not in ALLOWED[JobAction.CANCEL]:
             return Verdict.WRONG_STATE
         row.state = JobState.CANCELLED
         row.finished_at = now
@@ -46,7 +48,7 @@ class MemoryManage(JobTable):
         row = self._lock(job_id)
         if row is None:
             return Verdict.NOT_FOUND
-        if row.state is not JobState.FAILED and row.state is not JobState.CANCELLED:
+        if row.state not in ALLOWED[JobAction.RETRY]:
             return Verdict.WRONG_STATE
         row.state = JobState.BLOCKED if row.unmet else JobState.PENDING
         row.run_at = now
@@ -68,7 +70,7 @@ class MemoryManage(JobTable):
         row = self._lock(job_id)
         if row is None:
             return Verdict.NOT_FOUND
-        if row.state is not JobState.PENDING:
+        if row.state not in ALLOWED[JobAction.TRIGGER]:
             return Verdict.WRONG_STATE
         row.run_at = min(row.run_at, now)  # a job that is due already keeps its place
         self._index(row)

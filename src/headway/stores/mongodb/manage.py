@@ -8,7 +8,9 @@ from typing import Any
 
 from headway.domain.job import JobState
 from headway.domain.lease import Verdict
+from headway.domain.lifecycle import ALLOWED
 from headway.domain.orders import PruneRule
+from headway.domain.views import JobAction
 from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
 from headway.stores.mongodb.commands import MongoPart
@@ -27,7 +29,7 @@ class MongoManage(MongoPart):
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         change = {"state": "cancelled", "finished_at": present(now)}
-        return (yield from self._change(ids, OPEN, change, ["token", "until"], JobState.CANCELLED))
+        return (yield from self._change(ids, JobAction.CANCEL, change, ["token", "until"]))
 
     def retry(
         self, ids: Sequence[str], *, input: str | None = None, now: datetime | None = None
@@ -40,28 +42,28 @@ class MongoManage(MongoPart):
         }
         if input is not None:
             change["input"] = literal(input)
-        ended = ["failed", "cancelled"]
         gone = ["finished_at", "fingerprint"]
-        return (yield from self._change(ids, ended, change, gone, None))
+        return (yield from self._change(ids, JobAction.RETRY, change, gone))
 
     def trigger(
         self, ids: Sequence[str], *, now: datetime | None = None
     ) -> Operation[list[Verdict]]:
         # A job that is due already keeps its place.
         change = {"run_at": {"$min": ["$run_at", present(now)]}}
-        return (yield from self._change(ids, ["pending"], change, [], None))
+        return (yield from self._change(ids, JobAction.TRIGGER, change, []))
 
     def _change(
         self,
         ids: Sequence[str],
-        states: list[str],
+        action: JobAction,
         change: Document,
         gone: list[str],
-        already: JobState | None,
     ) -> Operation[list[Verdict]]:
-        """Change the jobs that are in one of these states."""
+        """Change the jobs whose state allows the action."""
         if not ids:
             return []
+        states = [str(state) for state in ALLOWED[action]]
+        already = JobState.CANCELLED if action is JobAction.CANCEL else None
         this: Try = yield TryRequest()
         steps: list[Document] = [{"$set": change | {"mark": this.mark}}]
         if gone:
