@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist worksteal
 # What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
 ON_EVERY_PYTHON := $(addprefix tests/,after_commit client domain drivers frameworks jobs notifiers \
 	observers providers runtime/test_cancellation.py stores testing typing worker test_app.py) \
-	-m "not slow and not alone" \
+	-m "not slow and not alone and not long" \
 	-k "not second_postgres and not (test_conformance and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
 pytest = $(1) -m pytest $(2) $(ARGS) || [ $$? -eq 5 ]
@@ -40,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all-pythons test-other-pythons no-other-python check format sync docs house picture bench bench-peers soak growth prove prove-short clean
+.PHONY: help setup demo test test-all test-all-pythons test-other-pythons no-other-python check format sync docs house picture bench bench-peers soak growth prove prove-short clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -50,9 +50,13 @@ setup: $(READY) ## make .venv with everything a developer needs
 demo: $(READY) ## see it work
 	$(PYTHON) examples/demo.py
 
-test: $(READY) ## run all tests on .venv's Python, then the fast ones on the other Pythons at hand
-	$(call pytest,$(PYTHON),-m alone)
-	$(call pytest,$(PYTHON),$(IN_PARALLEL) -m "not alone")
+test: $(READY) ## run the tests that guard behaviour, on real servers, in five minutes
+	$(call pytest,$(PYTHON),--durations=20 $(IN_PARALLEL) -m "not alone and not long")
+	$(call pytest,$(PYTHON),-m "alone and not long")
+
+test-all: $(READY) ## run the other tests: long races, every PostgreSQL case through PgBouncer, other Pythons at hand
+	$(call pytest,$(PYTHON),-m "alone and long")
+	$(call pytest,$(PYTHON),--durations=20 $(IN_PARALLEL) -m "long and not alone")
 	@$(MAKE) --no-print-directory test-other-pythons
 
 check: $(READY) ## format, lint, types and import layers, without changing a file

@@ -24,7 +24,7 @@ from headway.stores.postgres.connections import SETTINGS, PostgresRunner
 from headway.stores.sqlite import threads
 from tests.admin.large_stores import fill_postgres, fill_sqlite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 MILLION, MANY = 1_000_000, 200_000
 

@@ -22,7 +22,7 @@ from headway import Headway
 from headway.cli.bench.database import SCHEMA
 from headway.cli.bench.schema import MARK
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 JOBS = "60"
 ALL = ["A", "B", "C", "D", "E", "F", "G", "H"]

@@ -89,6 +89,7 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     assert (record.attempts, record.losses) == (0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("handler", ["ignore", "block"])
 def test_a_handler_that_does_not_listen_keeps_no_process_alive(shop: Shop, handler: str) -> None:
@@ -103,6 +104,7 @@ def test_a_handler_that_does_not_listen_keeps_no_process_alive(shop: Shop, handl
     assert "the process ends with handlers that did not stop" in worker.stderr.read()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_worker_on_a_locked_file_ends_soon_after_its_grace_time(
     shop: Shop, sqlite_path: Path

@@ -68,6 +68,7 @@ def read(site: Path) -> dict[Path, Page]:
     return pages
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_site(site: Path) -> None:

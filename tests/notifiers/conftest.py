@@ -36,6 +36,14 @@ KINDS = {
 }
 """How far each reaches; what is made of them is the fixture `kind`."""
 COUNTING = ("redis", "valkey", "nats")
+LIKE_OTHERS = ("valkey", "nats_plain")
+"""Kinds that differ little from another one; `make test-all` tries them."""
+
+
+def marked(name: str, *more: object, id: str | None = None) -> pytest.ParameterSet:
+    """A parameter of tests: a kind, and more."""
+    return pytest.param(name, *more, marks=[pytest.mark.long] * (name in LIKE_OTHERS), id=id)
+
 
 pytest.register_assert_rewrite("headway.testing.conformance.notifier")
 
@@ -83,7 +91,7 @@ def plain_nats_server() -> Iterator[NatsServer]:
         yield server
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*map(marked, KINDS)])
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
     name: str = request.param
     prefix = f"test{next(_names)}"

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from headway.testing.conformance.notifier import CASES, NotifierCase, cases_for
-from tests.notifiers.conftest import COUNTING, KINDS, Kind
+from tests.notifiers.conftest import COUNTING, KINDS, Kind, marked
 
 PAIRS = [
-    pytest.param(name, case, id=f"{name}-{case.name}")
+    marked(name, case, id=f"{name}-{case.name}")
     for name, reach in KINDS.items()
     for case in cases_for(reach, counts=name in COUNTING)
 ]

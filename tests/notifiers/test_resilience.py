@@ -34,7 +34,7 @@ def _no_short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", HOUR)
 
 
-@pytest.fixture(params=["redis", "valkey", "nats"])
+@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.long), "nats"])
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
     kinds = {"redis": RedisServer, "valkey": ValkeyServer, "nats": NatsServer}

@@ -17,12 +17,12 @@ from headway.ports.notifications import JobsScheduled, Notification
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from tests.notifiers.conftest import Kind
+from tests.notifiers.conftest import Kind, marked
 
 HOUR = 3600.0
 SOON = 60.0
 HEARING = ("local", "sqlite", "postgres", "redis", "valkey", "nats", "nats_plain")
-all_that_hear = pytest.mark.parametrize("kind", HEARING, indirect=True)
+all_that_hear = pytest.mark.parametrize("kind", [*map(marked, HEARING)], indirect=True)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ PARTS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.timeout(600)

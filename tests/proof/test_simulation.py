@@ -80,6 +80,7 @@ def test_scenarios_hold_and_go_the_same_way_again() -> None:
     assert first["operations"] >= 20_000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_bug_is_found_shrunk_and_replayed() -> None:
     said = python("-c", BUGGY, "successor of a refused completion")

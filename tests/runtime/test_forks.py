@@ -45,7 +45,7 @@ def run(parent: str, url: str, cwd: Path) -> None:
     assert (process.returncode, output) == (0, "")
 
 
-store_url = store_urls("sqlite", "postgres", "mongodb")
+store_url = store_urls("sqlite", "postgres", pytest.param("mongodb", marks=pytest.mark.long))
 
 
 @pytest.mark.slow
@@ -53,13 +53,18 @@ store_url = store_urls("sqlite", "postgres", "mongodb")
     "parent",
     [
         "pool",
-        "forkserver",
-        "prefork",
-        "preload",
-        "grandchildren",
         "worker_in_a_child",
-        "worker_from_before",
         "notifications",
+        *(
+            pytest.param(parent, marks=pytest.mark.long)
+            for parent in (
+                "forkserver",
+                "prefork",
+                "preload",
+                "grandchildren",
+                "worker_from_before",
+            )
+        ),
     ],
 )
 def test_parent_and_children_each_have_their_own(

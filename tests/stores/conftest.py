@@ -15,7 +15,13 @@ from tests.support.stores import EmptyStores
 
 pytest.register_assert_rewrite("headway.testing.conformance.store")
 
-KINDS = ("memory", "sqlite", "postgres", "second_postgres", "mongodb")
+KINDS = (
+    "memory",
+    "sqlite",
+    "postgres",
+    pytest.param("second_postgres", marks=pytest.mark.long),
+    "mongodb",
+)
 
 
 @pytest.fixture(scope="session")

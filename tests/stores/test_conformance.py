@@ -24,12 +24,14 @@ async def test_store(store: Store, case: StoreCase) -> None:
     await case.function(store)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_many_racing_pairs(store: Store) -> None:
     # On MongoDB each pair is two transactions of several round trips.
     await racing_pairs(store, 500 if isinstance(store, MongoStore) else 2_000)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_many_racing_deletions(store: Store) -> None:
     await racing_deletions(store, 2_000)

@@ -72,6 +72,7 @@ CONTINUED = f"""array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, {FOLLOWIN
     't', 'default', 0::smallint, 4, 5, null, null"""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
     """Prepared while the table is empty, used when it holds a million rows."""

@@ -81,7 +81,7 @@ async def opened(store: S) -> AsyncIterator[S]:
     await store.close()
 
 
-def store_urls(*kinds: str) -> Callable[..., Any]:
+def store_urls(*kinds: str | pytest.ParameterSet) -> Callable[..., Any]:
     """A fixture: the URL of an empty store, without a schema, for each of these kinds."""
 
     @pytest.fixture(params=kinds)

@@ -115,6 +115,7 @@ def run_pytest(directory: Path, test: str, *more: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("leak", "complaint"),
@@ -162,6 +163,7 @@ def test_a_process_fails_the_test_and_is_killed(tmp_path: Path) -> None:
     assert not lives(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.long
 @on_linux
 @pytest.mark.slow
 def test_what_outlives_the_run_fails_it_and_is_killed(tmp_path: Path) -> None:
@@ -173,6 +175,7 @@ def test_what_outlives_the_run_fails_it_and_is_killed(tmp_path: Path) -> None:
     assert not lives(pid)
 
 
+@pytest.mark.long
 @on_linux
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -195,6 +198,7 @@ def test_nothing_survives_a_run_that_is_ended(
     wait_until_gone(int(pids.read_text()))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_ctrl_c_works_in_tests_though_the_run_ignores_it(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -205,12 +209,14 @@ def test_ctrl_c_works_in_tests_though_the_run_ignores_it(tmp_path: Path) -> None
     assert result.returncode == pytest.ExitCode.OK, result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_ends_within_the_grace_time_is_no_leak(tmp_path: Path) -> None:
     result = run_pytest(tmp_path, NOTHING)
     assert result.returncode == pytest.ExitCode.OK, result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sockets_that_a_test_may_drop_are_no_error_of_the_next(tmp_path: Path) -> None:
     result = run_pytest(tmp_path, A_SOCKET.replace("test_it()", "test_it(dropped_sockets)"))

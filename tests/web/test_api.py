@@ -168,6 +168,7 @@ async def test_metrics_of_the_store(shop: Shop, client: httpx.AsyncClient) -> No
     assert found == ["2.0"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 async def test_fuzzing_finds_no_way_to_break_it(shop: Shop, site: str, tmp_path: Path) -> None:

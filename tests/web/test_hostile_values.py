@@ -105,6 +105,7 @@ async def test_the_api_gives_it_back_as_it_is(
         assert (await client.get(f"/api/v1{path}")).status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_browser_sees_nothing_but_text(
     shop: Shop, ids: dict[str, str], visitor: Visitor

@@ -63,6 +63,7 @@ async def store(pgbouncer: PgBouncer, emptied: str) -> AsyncIterator[PostgresSto
     await found.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_store(store: PostgresStore, case: StoreCase) -> None:
     await case.function(store)

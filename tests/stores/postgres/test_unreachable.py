@@ -13,6 +13,7 @@ from headway.stores.postgres import PostgresStore
 from tests.support.servers.postgres import PostgresServer
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_server_that_goes_away_and_comes_back() -> None:
     with PostgresServer(durable=True) as server:

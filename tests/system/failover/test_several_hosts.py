@@ -79,6 +79,7 @@ async def repeat_until_written(
             await write()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_connections_to_a_demoted_server_are_let_go(pair: Pair) -> None:
     for server in (pair.first, pair.second):
@@ -107,6 +108,7 @@ async def test_connections_to_a_demoted_server_are_let_go(pair: Pair) -> None:
         assert stored(pair.second, "mine") == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_workers_and_waiters_go_over_to_the_other_server(pair: Pair) -> None:
     for server in (pair.first, pair.second):
@@ -131,6 +133,7 @@ async def test_workers_and_waiters_go_over_to_the_other_server(pair: Pair) -> No
     assert stored(pair.second) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_server_that_only_reads_is_passed_over_from_the_start(pair: Pair) -> None:
     await PostgresStore(pair.first.url()).migrate()
@@ -146,6 +149,7 @@ async def test_a_server_that_only_reads_is_passed_over_from_the_start(pair: Pair
     assert f"127.0.0.1:{pair.first.port}, 127.0.0.1:{pair.second.port}" in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_benchmark_finds_the_one_that_takes_writes(pair: Pair) -> None:
     pair.demote(pair.first)

@@ -27,6 +27,11 @@ PATIENCE = 60.0
 
 pytestmark = pytest.mark.slow
 
+every_scenario = pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(each, marks=[pytest.mark.long] * (each != "plain")) for each in SCENARIOS],
+)
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def database(request: pytest.FixtureRequest) -> Database:
@@ -46,7 +51,7 @@ async def shop(database: Database) -> AsyncIterator[Shop]:
         yield shop
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@every_scenario
 @pytest.mark.parametrize(
     "how", [How.ERROR, How.LOST, How.CANCEL, How.STOP], ids=lambda how: how.name
 )
@@ -72,7 +77,7 @@ async def test_at_every_place(database: Database, shop: Shop, scenario: str, how
             ended.check_ended(queue, scenario)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@every_scenario
 async def test_killed_at_every_place(database: Database, shop: Shop, scenario: str) -> None:
     places = await all_places(database, shop, scenario)
     queues = [f"{scenario}-{number}" for number in range(len(places))]

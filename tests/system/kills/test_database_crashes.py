@@ -12,7 +12,7 @@ from proof.tools.databases import PostgresDatabase, left
 from tests.support.servers.postgres import PostgresServer
 from tests.system.kills.test_kills import check_completions, completions, start_jobs, start_worker
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]
 
 CRASHES = 4
 RECOVERY = 10.0

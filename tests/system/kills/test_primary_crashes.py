@@ -28,6 +28,7 @@ from tests.system.kills.test_kills import (
 )
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.alone,
     pytest.mark.usefixtures("dropped_sockets"),

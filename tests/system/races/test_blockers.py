@@ -26,7 +26,7 @@ from headway.stores.sqlite.write_lock import wait_while_busy
 PAIRS = 2_000
 AT_ONCE = 16
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 class Shop:

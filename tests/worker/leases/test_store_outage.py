@@ -20,7 +20,7 @@ from headway.stores.sqlite import SqliteStore
 from headway.worker.settings import WorkerSettings
 from tests.support.servers.postgres import PostgresServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 LEASE = 5.0
 JOBS = 12
