@@ -9,6 +9,8 @@ READY   := .venv/.ready
 UV      := $(shell command -v uv)
 ARGS    ?=
 PART    ?=
+# Tests start hundreds of Python processes; without bytecode each one compiles the sources anew.
+export PYTHONDONTWRITEBYTECODE =
 # Tests spend much of their time waiting for servers and clocks; those that need the machine for
 # themselves are marked `alone`.
 IN_PARALLEL := -n 3 --dist worksteal
