@@ -86,7 +86,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             "priorities",
             "extend",
             "expired",
-            "reclaim",
+            "repeat_claim",
         ):
             connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
         for rows in (0, 1_000_000):
@@ -108,7 +108,7 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             expired = _explain(connection, "expired(null, 100, 1e9)")
             assert "Index Scan using job_running" in expired
             assert expired.count("lease_until") >= 2, "both ends are found in the index"
-            reclaim = _explain(connection, "reclaim(null, 30, gen_random_uuid())")
+            reclaim = _explain(connection, "repeat_claim(null, 30, gen_random_uuid())")
             assert "Index Scan using job_running" in reclaim
             for plan in (claim, complete, continued, extend, priorities, expired, reclaim):
                 assert "Seq Scan on job" not in plan

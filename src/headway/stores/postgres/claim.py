@@ -30,7 +30,7 @@ class PostgresClaim(SqlPart):
         check_lease_for(order.lease_for)
         if order.again:
             rows: Sequence[Row] = yield Statement(
-                self._sql["reclaim"], (now, order.lease_for, order.token), alone=True
+                self._sql["repeat_claim"], (now, order.lease_for, order.token), alone=True
             )
             if rows:
                 return _in_order(_to_claimed(rows, order.token), order)

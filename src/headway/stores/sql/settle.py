@@ -112,7 +112,7 @@ class SqlSettle(SqlPart):
         if left:
             freed = yield from self._complete_awaited(left, present, now, applied)
         if others:
-            yield from self._give_back(others, present, applied)
+            yield from self._settle_incomplete(others, present, applied)
         refused = [one for one in settlements if one.job_id not in applied]
         if not refused:
             return Settled([Verdict.APPLIED] * len(settlements), freed)
@@ -160,18 +160,20 @@ class SqlSettle(SqlPart):
             yield from self._rows.insert(then.following, then.awaited, now)
         if not then.ended:
             return []
-        freed = yield Statement(self._sql["free"], (then.ended, self._dialect.now(now)))
+        freed = yield Statement(self._sql["unblock"], (then.ended, self._dialect.now(now)))
         return [
             Freed(str(id), type, queue, self._dialect.time(run_at))
             for id, type, queue, run_at, state in freed
             if state == JobState.PENDING
         ]
 
-    def _give_back(
+    def _settle_incomplete(
         self, changes: Sequence[GiveBack], present: Any, applied: set[str]
     ) -> Operation[None]:
         rows: Sequence[Row] = yield Statement(
-            self._sql["give_back"], (present,), sorted(map(self._change, changes), key=_by_id)
+            self._sql["settle_incomplete"],
+            (present,),
+            sorted(map(self._change, changes), key=_by_id),
         )
         applied.update(str(row[0]) for row in rows)
         charged = {
@@ -190,7 +192,7 @@ class SqlSettle(SqlPart):
 
     def _change(self, change: GiveBack) -> tuple[Any, ...]:
         """(id, token, state, delay, moment, cleared, outcome, error, expired, fingerprint) for
-        `give_back`."""
+        `settle_incomplete`."""
         id, token = change.job_id, change.token
         match change:
             case Retry():
@@ -229,7 +231,9 @@ class SqlSettle(SqlPart):
         self, ids: Sequence[str], now: datetime | None
     ) -> Operation[tuple[dict[str, _Lease], datetime]]:
         """The leases of the jobs, and the time of the store's clock."""
-        rows = yield Statement(self._sql["leases"], (list(ids), self._dialect.now(now)), alone=True)
+        rows = yield Statement(
+            self._sql["lease_states"], (list(ids), self._dialect.now(now)), alone=True
+        )
         leases: dict[str, _Lease] = dict.fromkeys(ids, (None, None, None))
         present = datetime.min.replace(tzinfo=UTC)
         for row in rows:

@@ -107,9 +107,11 @@ class SqlTransfer(SqlPart):
     def set_outcome(
         self, batch: str, outcome: BatchOutcome, *, now: datetime | None = None
     ) -> Operation[BatchOutcome]:
-        yield Statement(self._sql["set_outcome"], (batch, str(outcome), self._dialect.now(now)))
-        rows = yield Statement(self._sql["outcome"], (batch,))
+        yield Statement(
+            self._sql["set_transfer_outcome"], (batch, str(outcome), self._dialect.now(now))
+        )
+        rows = yield Statement(self._sql["transfer_outcome"], (batch,))
         return BatchOutcome(rows[0][0])
 
     def delete_outcome(self, batch: str) -> Operation[None]:
-        yield Statement(self._sql["delete_outcome"], (batch,), alone=True)
+        yield Statement(self._sql["delete_transfer_outcome"], (batch,), alone=True)

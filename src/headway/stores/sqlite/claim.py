@@ -26,7 +26,7 @@ class SqliteClaim(SqlPart):
         claimed: list[ClaimedJob] = []
         if order.again:
             rows: Sequence[Row] = yield Statement(
-                self._sql["reclaim"], (present, order.lease_for, order.token)
+                self._sql["repeat_claim"], (present, order.lease_for, order.token)
             )
             for queue in order.queues:
                 claimed += self._to_claimed(
