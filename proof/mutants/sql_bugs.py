@@ -24,7 +24,7 @@ LOSSES = re.compile(
     re.MULTILINE,
 )
 CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
-LOCKED_AND_CHECKED = {"finish"}
+LOCKED_AND_CHECKED = {"complete_without_lease"}
 """Here the state was compared before, under the lock that is still held."""
 DELETIONS_LOCK = {
     "deletable": "for update",

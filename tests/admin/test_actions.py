@@ -115,7 +115,7 @@ async def test_a_deletion_is_noted_as_it_was(shop: Shop) -> None:
     following = NewJob(
         id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, position=1
     )
-    await store.run(store.finish, first.id, None, following)
+    await store.run(store.complete_without_lease, first.id, None, following)
     await app.cancel(first)
     batch = await app.actions("anna").act(JobAction.DELETE, [first.id, new_id()])
     assert batch == Batch(changed=1, passed_over=1)
@@ -132,7 +132,7 @@ async def test_a_sequence_is_named_by_any_of_its_jobs(shop: Shop) -> None:
     following = NewJob(
         id=new_id(), type="charge", input="{}", sequence_id=first.id, root_id=first.id, position=1
     )
-    await store.run(store.finish, first.id, None, following)
+    await store.run(store.complete_without_lease, first.id, None, following)
     by_filter = parse_filter(f"id:{first.id}")
     assert await act_on_all(operator, JobAction.CANCEL, by_filter) == (0, 0)
     assert await operator.act(JobAction.CANCEL, [first.id], exactly=True) == Batch(

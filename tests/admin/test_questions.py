@@ -285,7 +285,7 @@ async def test_check_names_what_this_code_could_not_run(shop: Shop) -> None:
     gone = NewJob(id=new_id(), type="gone", input="{}")
     done = NewJob(id=new_id(), type="gone", input="{}")
     await store.run(store.insert, [done])
-    await store.run(store.finish, done.id, None, None)
+    await store.run(store.complete_without_lease, done.id, None, None)
     await store.run(store.insert, [wrong, gone])
     checked = await app.questions.check()
     assert checked.examined == 3

@@ -276,13 +276,13 @@ async def test_a_conflict_in_the_callers_transaction_is_the_callers(
         await store.run(store.cancel, [job.id], now=at(1))
         with pytest.raises(OperationFailure) as caught:
             await store.run_in(session, store.trigger, [job.id])
-            await store.run_in(session, store.finish, job.id, None, None)
+            await store.run_in(session, store.complete_without_lease, job.id, None, None)
         assert caught.value.has_error_label("TransientTransactionError")
         await session.abort_transaction()
 
         async def finish(session: Any) -> None:
             await store.run_in(session, store.retry, [job.id])
-            await store.run_in(session, store.finish, job.id, '"yes"', None)
+            await store.run_in(session, store.complete_without_lease, job.id, '"yes"', None)
 
         await session.with_transaction(finish)  # pymongo's own way of trying again
     assert (await read(store, job.id)).output == '"yes"'
@@ -399,7 +399,7 @@ async def test_text_is_never_taken_for_an_expression(store: MongoStore) -> None:
     done = [Complete(both[0].id, token, "$state"), Complete(both[1].id, token, "$token")]
     await store.run(store.settle, done, now=at(1))
     assert [(await read(store, job.id)).output for job in both] == ["$state", "$token"]
-    await store.run(store.finish, first.id, "$$NOW", None, now=at(1))
+    await store.run(store.complete_without_lease, first.id, "$$NOW", None, now=at(1))
     await store.run(store.cancel, [second.id], now=at(1))
     await store.run(store.retry, [second.id], input="$queue", now=at(1))
     assert (await read(store, first.id)).output == "$$NOW"

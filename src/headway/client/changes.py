@@ -176,7 +176,7 @@ def complete_job(
     store: Operations, job: JobRecord, output: str | None, now: datetime | None
 ) -> Operation[Effects]:
     """End a sequence without a worker, with the job that `open_job` has locked."""
-    freed = yield from store.finish(job.id, output, None, now=now)
+    freed = yield from store.complete_without_lease(job.id, output, None, now=now)
     effects = Effects()
     effects.complete(job)
     effects.complete_sequence(job)
@@ -191,7 +191,7 @@ def continue_job(
     effects = Effects()
     successor, stored = yield from store_blockers(store, succession, now)
     effects.create(succession.blockers, stored, watched=True)
-    freed = yield from store.finish(job.id, None, successor, now=now)
+    freed = yield from store.complete_without_lease(job.id, None, successor, now=now)
     (following,) = yield from store.current([job.sequence_id], lock=True)
     if following is None:
         raise JobNotFound(job.sequence_id)

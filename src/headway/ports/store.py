@@ -291,7 +291,7 @@ class Operations(Protocol):
         """Make pending jobs due now; WRONG_STATE for others."""
         ...
 
-    def finish(
+    def complete_without_lease(
         self,
         job_id: str,
         output: str | None,

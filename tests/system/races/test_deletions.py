@@ -73,7 +73,7 @@ class House:
         job = NewJob(id=new_id(), type="blocker", input="{}")
         self.store.run_sync(self.store.insert, [job])
         if completed:
-            self.store.run_sync(self.store.finish, job.id, "7", None)
+            self.store.run_sync(self.store.complete_without_lease, job.id, "7", None)
         else:
             self.store.run_sync(self.store.cancel, [job.id])
         return job.id
@@ -186,7 +186,7 @@ async def test_a_sequence_goes_on_between_any_two_statements_of_its_deletion(
         def go_on() -> Operation[None]:
             yield from store.current([first], lock=True)
             yield from store.retry([first])
-            yield from store.finish(first, None, following)
+            yield from store.complete_without_lease(first, None, following)
 
         def beside() -> None:
             house.others.act(lambda: store.run_sync(go_on))

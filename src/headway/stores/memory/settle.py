@@ -54,7 +54,7 @@ class MemorySettle(JobTable):
             verdicts = [self._settle_one(each, now, freed) for each in settlements]
         return Settled(verdicts, freed)
 
-    def finish(
+    def complete_without_lease(
         self,
         job_id: str,
         output: str | None,

@@ -232,7 +232,7 @@ class MongoSettle(MongoPart):
         )
         return [Freed(row["_id"], row["type"], row["queue"], moment(row["run_at"])) for row in rows]
 
-    def finish(
+    def complete_without_lease(
         self,
         job_id: str,
         output: str | None,

@@ -34,7 +34,7 @@ _Lease = tuple[JobState | None, str | None, datetime | None]
 
 
 class SqlSettle(SqlPart):
-    """extend, settle and finish."""
+    """extend, settle and complete_without_lease."""
 
     _rows: JobRows
 
@@ -215,7 +215,7 @@ class SqlSettle(SqlPart):
                 return (id, token, state, None, None, True, outcome, change.error,
                         True, alike)  # fmt: skip
 
-    def finish(
+    def complete_without_lease(
         self,
         job_id: str,
         output: str | None,
@@ -223,7 +223,9 @@ class SqlSettle(SqlPart):
         *,
         now: datetime | None = None,
     ) -> Operation[list[Freed]]:
-        rows = yield Statement(self._sql["finish"], (job_id, output, self._dialect.now(now)))
+        rows = yield Statement(
+            self._sql["complete_without_lease"], (job_id, output, self._dialect.now(now))
+        )
         successors = {} if successor is None else {job_id: successor}
         return (yield from self._after_completion(rows, successors, now))
 

@@ -133,7 +133,7 @@ async def a_sequence_that_goes_on_meanwhile_is_not_torn(store: Store, deletion: 
     following = kit.successor_of(first)
     async with store.begin() as tx:
         await store.run_in(tx, store.retry, [first.id], now=at(2))
-        await store.run_in(tx, store.finish, first.id, None, following, now=at(3))
+        await store.run_in(tx, store.complete_without_lease, first.id, None, following, now=at(3))
         deleting = asyncio.create_task(store.run(deletion, store, first.id))
         await asyncio.wait([deleting], timeout=0.2)  # it may wait for the commit
     await deleting

@@ -153,6 +153,6 @@ async def the_last_error_is_kept_until_there_is_another(store: Store, fails: boo
 async def the_last_error_of_a_job_that_is_completed_from_outside_is_kept(store: Store) -> None:
     job = await kit.running(store)
     await kit.apply(store, Retry(job.id, job.lease.token, 5.0, ERROR))
-    await store.run(store.finish, job.id, None, None, now=at(2))
+    await store.run(store.complete_without_lease, job.id, None, None, now=at(2))
     stored = await kit.read(store, job.id)
     assert (stored.state, stored.last_error) == (JobState.COMPLETED, ERROR)

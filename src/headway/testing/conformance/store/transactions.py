@@ -101,7 +101,7 @@ async def triggering(store: Store) -> Change:
 async def finishing(store: Store) -> Change:
     job = await kit.read(store, await kit.add(store))
     await kit.add(store, blockers=(job.id,))
-    return lambda tx: store.run_in(tx, store.finish, job.id, "1", None, now=at(2))
+    return lambda tx: store.run_in(tx, store.complete_without_lease, job.id, "1", None, now=at(2))
 
 
 async def deleting(store: Store) -> Change:
@@ -291,7 +291,7 @@ async def a_locked_sequence_is_completed_by_who_locked_it(store: Store) -> None:
         (current,) = await store.run_in(tx, store.current, [job_id], lock=True)
         assert current is not None
         assert current.state is JobState.PENDING
-        await store.run_in(tx, store.finish, job_id, '"yes"', None, now=at(1))
+        await store.run_in(tx, store.complete_without_lease, job_id, '"yes"', None, now=at(1))
         (current,) = await store.run_in(tx, store.current, [job_id], lock=True)
         assert current is not None
         assert current.output == '"yes"'
@@ -336,7 +336,9 @@ async def of_two_transactions_one_completes_the_sequence(store: Store) -> None:
                 assert current is not None
                 if current.state.terminal:
                     return False
-                await store.run_in(tx, store.finish, job_id, output, None, now=at(1))
+                await store.run_in(
+                    tx, store.complete_without_lease, job_id, output, None, now=at(1)
+                )
                 return True
 
         answers = await asyncio.gather(*[finisher(str(number)) for number in range(4)])

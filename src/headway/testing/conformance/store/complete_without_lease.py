@@ -1,4 +1,4 @@
-"""finish: completion of a job from outside, without a lease."""
+"""complete_without_lease: completion of a job from outside, without a lease."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import ERROR, LEASE, StoreCases, at
 
-case = StoreCases("finish")
+case = StoreCases("complete_without_lease")
 
 UNENDED = {str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING)}
 
@@ -19,7 +19,7 @@ UNENDED = {str(s): s for s in (JobState.BLOCKED, JobState.PENDING, JobState.RUNN
 @case.each(UNENDED)
 async def a_job_that_has_not_ended_completes(store: Store, state: JobState) -> None:
     before = await kit.read(store, await kit.in_state(store, state))
-    freed = await store.run(store.finish, before.id, '"approved"', None, now=at(5))
+    freed = await store.run(store.complete_without_lease, before.id, '"approved"', None, now=at(5))
     assert freed == []
     assert await kit.read(store, before.id) == msgspec.structs.replace(
         before,
@@ -35,7 +35,7 @@ async def a_job_that_has_not_ended_completes(store: Store, state: JobState) -> N
 @case
 async def a_holder_that_comes_later_changes_nothing(store: Store) -> None:
     job = await kit.running(store)
-    await store.run(store.finish, job.id, '"approved"', None, now=at(1))
+    await store.run(store.complete_without_lease, job.id, '"approved"', None, now=at(1))
     before = await kit.snapshot(store)
     settled = await kit.settle(store, Complete(job.id, job.lease.token, '"worked"'), now=at(2))
     assert settled.verdicts == [Verdict.ALREADY]
@@ -50,7 +50,7 @@ async def a_holder_that_comes_later_changes_nothing(store: Store) -> None:
 async def a_sequence_can_be_continued_from_outside(store: Store) -> None:
     job = await kit.read(store, await kit.add(store))
     following = kit.successor_of(job, queue="second", input='"next"')
-    assert await store.run(store.finish, job.id, None, following, now=at(2)) == []
+    assert await store.run(store.complete_without_lease, job.id, None, following, now=at(2)) == []
     last = await kit.last_of(store, job.id)
     assert (last.id, last.state, last.created_at) == (following.id, JobState.PENDING, at(2))
     assert (await kit.claim_one(store, "second", now=at(2))).sequence_id == job.id
@@ -60,7 +60,7 @@ async def a_sequence_can_be_continued_from_outside(store: Store) -> None:
 async def completion_from_outside_frees_what_waited(store: Store) -> None:
     job_id = await kit.add(store)
     waiting = await kit.add(store, queue="waiting", blockers=(job_id,))
-    freed = await store.run(store.finish, job_id, '"yes"', None, now=at(4))
+    freed = await store.run(store.complete_without_lease, job_id, '"yes"', None, now=at(4))
     assert [(each.job_id, each.queue, each.run_at) for each in freed] == [
         (waiting, "waiting", at(4))
     ]
@@ -73,9 +73,9 @@ async def continuing_from_outside_frees_nobody_yet(store: Store) -> None:
     job = await kit.read(store, await kit.add(store))
     waiting = await kit.add(store, blockers=(job.id,))
     following = kit.successor_of(job)
-    assert await store.run(store.finish, job.id, None, following, now=at(1)) == []
+    assert await store.run(store.complete_without_lease, job.id, None, following, now=at(1)) == []
     assert await kit.state_of(store, waiting) is JobState.BLOCKED
-    freed = await store.run(store.finish, following.id, '"end"', None, now=at(2))
+    freed = await store.run(store.complete_without_lease, following.id, '"end"', None, now=at(2))
     assert [each.job_id for each in freed] == [waiting]
 
 
@@ -83,7 +83,7 @@ async def continuing_from_outside_frees_nobody_yet(store: Store) -> None:
 async def a_blocked_job_finished_from_outside_is_not_freed_later(store: Store) -> None:
     blocker = await kit.running(store)
     waiting = await kit.add(store, queue="waiting", blockers=(blocker.id,))
-    await store.run(store.finish, waiting, '"anyway"', None, now=at(1))
+    await store.run(store.complete_without_lease, waiting, '"anyway"', None, now=at(1))
     before = await kit.read(store, waiting)
     settled = await kit.complete(store, blocker, now=at(2))
     assert settled.freed == []
