@@ -59,5 +59,7 @@ def _tries(
         pause = min(pause * 1.5, 0.01)
 
 
-def is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+def is_busy(error: BaseException | None) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and (
+        error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    )
