@@ -6,12 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.support.environments import bare_environment
+from tests.support.environments import bare_environment, requirements
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,14 +116,9 @@ a worker runs as process N
 """
 
 
-def _core() -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [re.split(r"[><=;\[]", each)[0].strip() for each in project["dependencies"]]
-
-
 @pytest.mark.slow
 def test_the_demo_needs_the_core_only(tmp_path: Path) -> None:
-    python = bare_environment(tmp_path / "environment", _core())
+    python = bare_environment(tmp_path / "environment", requirements())
     done = subprocess.run(
         [python, "-W", "error", "examples/demo.py"],
         cwd=ROOT,
@@ -143,4 +137,4 @@ def test_the_demo_needs_the_core_only(tmp_path: Path) -> None:
 
 def test_the_demo_installs_the_core_only() -> None:
     pinned = (ROOT / "requirements" / "core.txt").read_text()
-    assert re.findall(r"^[\w-]+", pinned, re.M) == _core()
+    assert re.findall(r"^[\w-]+", pinned, re.M) == requirements()

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 LIBRARIES = Path(sysconfig.get_path("purelib"))
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def requirements(*extras: str) -> list[str]:
+    """The names of the packages that Headway needs, with these extras."""
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    needed = [*project["dependencies"]]
+    for extra in extras:
+        needed += project["optional-dependencies"][extra]
+    return [re.split(r"[><=;\[]", each)[0].strip() for each in needed]
 
 
 def bare_environment(folder: Path, packages: Iterable[str]) -> Path:
