@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from types import FrameType, TracebackType
+from typing import cast
 
 from headway.errors import Failure
 
@@ -78,5 +79,5 @@ def _leave_out_outer_error(error: BaseException, shown: traceback.TracebackExcep
             its_text.__context__ = None
         pairs += [(context, its_text.__context__), (one.__cause__, its_text.__cause__)]
         if isinstance(one, BaseExceptionGroup):
-            errors: tuple[BaseException, ...] = one.exceptions
-            pairs += zip(errors, its_text.exceptions or (), strict=False)
+            group = cast("BaseExceptionGroup[BaseException]", one)
+            pairs += zip(group.exceptions, its_text.exceptions or (), strict=False)
