@@ -51,7 +51,8 @@ def _tries(
             if now > min(began + busy_for, give_up_at()):
                 raise StoreError(
                     f"the SQLite file was held by another writer for {now - began:.0f} seconds; "
-                    "is a transaction left open, on a connection of your own or in another program?"
+                    "pass the connection as tx= if the open transaction is your own, else look for "
+                    "one that was left open, here or in another program"
                 ) from error
         else:
             return
