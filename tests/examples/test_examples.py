@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environments import bare_environment, requirements
+from tests.support.bare_environment import bare_environment, requirements
 
 ROOT = Path(__file__).parents[2]
 

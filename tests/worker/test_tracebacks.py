@@ -12,7 +12,7 @@ import pytest
 
 from headway import Headway, Job
 from headway.domain.failure import decode_failure
-from tests.support.environments import bare_environment, requirements
+from tests.support.bare_environment import bare_environment, requirements
 
 ROOT = Path(__file__).parents[2]
 
