@@ -20,9 +20,8 @@ def say(text: str = "") -> None:
 
 
 def start_worker() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "headway", "worker", "examples/shop.py", "--lease", "2"]
     with worker_log().open("ab") as log:
-        worker = subprocess.Popen(command, cwd=Path(__file__).parent.parent, stderr=log)
+        worker = subprocess.Popen([sys.executable, Path(__file__).with_name("shop.py")], stderr=log)
     atexit.register(worker.kill)
     return worker
 

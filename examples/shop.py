@@ -1,12 +1,14 @@
 """A small shop, for `make demo` and `headway worker examples/shop.py`.
 
-The queue and the table of the shop are in the SQLite file that SHOP_DB names.
+The queue and the table of the shop are in the SQLite file that SHOP_DB names. Run as a program, it
+is a worker that needs no more than Headway itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -58,3 +60,15 @@ async def ship(job: Job[str, str], order_id: int) -> str:
 
 def tax_office() -> Path:
     return Path(DATABASE).with_name("tax-office-is-open")
+
+
+async def work() -> None:
+    """Run jobs until SIGTERM, with short leases: the jobs of a killed worker come back soon."""
+    async with app:
+        worker = app.worker(lease_for=2)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.request_stop)
+        await worker.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(work())

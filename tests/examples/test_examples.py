@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.bare_environment import bare_environment, requirements
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,3 +90,51 @@ def test_an_example(name: str, tmp_path: Path) -> None:
         said[either], expected[either] = sorted(said[either]), sorted(expected[either])
     assert said == expected
     assert list(tmp_path.iterdir()) == [], "it cleans up after itself"
+
+
+DEMO = """
+the shop's database is FILE; the queue lives in the same file
+a worker runs as process N
+1. a job, started and awaited
+   charge returned 'receipt-N-N'
+2. a job that fails twice and is tried again
+   send_email: delivered to ada@example.com on attempt N
+   kept in its history: attempt N failed
+   kept in its history: attempt N failed
+3. a job without attempts left is kept as a dead letter, and can be retried
+   dead-lettered: RuntimeError: the tax office is closed
+   the tax office is open, the job is retried: order N reported
+4. a worker is killed with a job in its hands
+   ship waits for payment and packing; it is blocked
+   process N packs, and is killed with SIGKILL
+   another worker starts as process N
+   order N shipped (receipt-N-N, packed by process N)
+   N s after the kill; the lease was N s, the job was claimed N times and completed once
+5. the worker is asked to stop
+   it finishes its jobs and exits with 0
+   in the database: N completed
+"""
+
+
+@pytest.mark.slow
+def test_the_demo_needs_the_core_only(tmp_path: Path) -> None:
+    python = bare_environment(tmp_path / "environment", requirements())
+    done = subprocess.run(
+        [python, "-W", "error", "examples/demo.py"],
+        cwd=ROOT,
+        env={"PYTHONPATH": "src", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said = re.sub(
+        r"/\S+shop\.db", "FILE", re.sub(r"^ *[\d.]+ s  |^\n", "", done.stdout, flags=re.M)
+    )
+    assert re.sub(r"\d+(\.\d+)?", "N", said) == re.sub(r"\d+(\.\d+)?", "N", DEMO.lstrip())
+
+
+def test_the_demo_installs_the_core_only() -> None:
+    pinned = (ROOT / "requirements" / "core.txt").read_text()
+    assert re.findall(r"^[\w-]+", pinned, re.M) == requirements()

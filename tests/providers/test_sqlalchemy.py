@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -181,6 +183,28 @@ async def test_a_session_on_another_database_is_refused(shop: Shop, postgres_url
     ):
         shop.start(1, session)
     engine.dispose()
+
+
+def test_a_blocking_session_needs_no_greenlet(url: str) -> None:
+    """SQLAlchemy installs it only with its extra `asyncio`."""
+    code = f"""
+import sys
+sys.modules["greenlet"] = None
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+from headway import Headway
+app = Headway({url!r})
+@app.job
+def pack(number: int) -> None: ...
+with Session(create_engine({url!r})) as session:
+    app.sync.start(pack.request(1), tx=session)
+    session.commit()
+print(len(app.sync.list().jobs))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 async def test_an_awaited_session_is_refused_by_the_blocking_client(shop: Shop, url: str) -> None:

@@ -18,11 +18,13 @@ from headway.errors import (
     InvalidName,
     SchemaMissing,
     SchemaOutdated,
+    StoreError,
     StoreUnreachable,
 )
 from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
+from headway.stores.postgres.migrate import LOCK
 from headway.stores.sql.sql_files import SqlMigration
 from headway.stores.sqlite import SqliteStore
 
@@ -40,6 +42,26 @@ async def test_postgres_twice_and_at_once(postgres_url: str) -> None:
     assert await stores[0].migrate() == []
     assert all(step.applied_at for step in await stores[0].migration_status())
     await works(stores[0])
+
+
+async def test_postgres_waits_for_nobody_if_there_is_nothing_to_do(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    with psycopg.connect(postgres_url) as other:
+        other.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
+        assert await PostgresStore(postgres_url).migrate() == []
+
+
+async def test_postgres_says_that_a_transaction_is_in_the_way(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the caller's own, which would wait for the migration in turn."""
+    monkeypatch.setattr("headway.stores.postgres.migrate.LOCK_TIMEOUT", "50ms")
+    with psycopg.connect(postgres_url) as other:
+        other.execute("create schema headway")
+        with pytest.raises(StoreError, match="an open transaction has locked its tables"):
+            await PostgresStore(postgres_url).migrate()
+        other.rollback()
+    assert await PostgresStore(postgres_url).migrate() != []
 
 
 async def test_sqlite_twice_and_at_once(sqlite_path: Path) -> None:

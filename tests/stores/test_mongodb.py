@@ -230,6 +230,27 @@ def test_jobs_start_in_a_blocking_callers_session(mongo_url: str) -> None:
         assert [job.id for job in jobs.list().jobs] == [first.id]
 
 
+def test_the_first_use_is_in_a_session_that_has_written(mongo_url: str) -> None:
+    """Indexes cannot be made in a transaction, and one that is older than they cannot go on:
+    MongoDB ends it at once, and `with_transaction` begins it again."""
+    app = Headway(mongo_url, migrate=True)
+
+    @app.job
+    def charge(order: int) -> None: ...
+
+    with pymongo.MongoClient(mongo_url) as client, client.start_session() as session:
+        orders = client["elsewhere"]["first_orders"]
+        orders.drop()
+
+        def place(session: Any) -> None:
+            orders.insert_one({"_id": 7}, session=session)
+            app.sync.start(charge.request(7), tx=session)
+
+        session.with_transaction(place)
+    with app.sync as jobs:
+        assert [job.type for job in jobs.list().jobs] == ["charge"]
+
+
 async def test_a_start_in_the_callers_session_is_told_when_it_commits(
     mongo_url: str, client: Client
 ) -> None:

@@ -25,7 +25,7 @@ class DjangoConnectionStore(_Base):
 
     using: str
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
         """Nothing to open."""
 
     async def close(self) -> None:

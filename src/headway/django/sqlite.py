@@ -17,9 +17,9 @@ class DjangoSqliteWorkerStore(SqliteStore):
         super().__init__(f"of Django's database {using!r}", prefix=prefix)
         self.using = using
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
         self._locate()
-        await super().open()
+        await super().open(migrate=migrate)
 
     async def migrate(self) -> list[str]:
         self._locate()

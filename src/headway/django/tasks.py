@@ -19,7 +19,7 @@ from headway.domain.due_time import At
 from headway.domain.job import AttemptRecord, JobRecord, JobState
 from headway.errors import Failure, HeadwayError, InvalidRequest
 from headway.jobs.job import Job
-from headway.worker.tracebacks import describe
+from headway.worker.tracebacks import describe, users_part
 
 if TYPE_CHECKING:
 
@@ -67,6 +67,7 @@ def run_task(job: Job, given: _TaskCall) -> Any:
         value = result.task.call(*context, *given.args, **given.kwargs)
         value = _base.normalize_json(value)
     except BaseException as error:
+        error.__traceback__ = users_part(error.__traceback__, "django", "django_tasks", "asgiref")
         result.errors.append(_task_error(describe(error)))
         _set(result, status="FAILED", finished_at=timezone.now())
         _signals.task_finished.send(sender=sender, task_result=result)

@@ -344,8 +344,10 @@ class Store(Operations, Protocol):
         for one of these to end. None: any number."""
         ...
 
-    async def open(self) -> None:
-        """Connect, and check the schema. Raises StoreUnreachable, SchemaMissing, SchemaOutdated."""
+    async def open(self, *, migrate: bool = False) -> None:
+        """Connect, and check the schema; `migrate` brings it up to date first. Does not wait for
+        a transaction that the caller has open: what needs its lock is done at the first use, or in
+        that transaction (`run_in`). Raises StoreUnreachable, SchemaMissing, SchemaOutdated."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""SQLAlchemy: sessions and connections, awaiting and blocking, on every driver of the database.
+"""SQLAlchemy's sync sessions and connections, on every driver of the database.
 
 Statements go the way of the user's own: SQLAlchemy begins its transaction, logs and wraps errors.
 """
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from headway.drivers.postgres_statement_parameters import array_parameters, text_parameters
@@ -20,7 +19,6 @@ from headway.providers.placeholders import by_number, pyformat
 from headway.providers.sqlalchemy_after_commit import call_after_commit
 
 AnySync = Session | Connection | scoped_session[Session]
-AnyAsync = AsyncSession | AsyncConnection | async_scoped_session[AsyncSession]
 
 
 class SqlAlchemySync:
@@ -31,38 +29,17 @@ class SqlAlchemySync:
         return isinstance(tx, Session | Connection | scoped_session)
 
     def execute(self, tx: AnySync, statement: Statement) -> Sequence[Row]:
-        return _execute(_plain(tx), statement, self._database)
+        return execute(_plain(tx), statement, self._database)
 
     def after_commit(self, tx: AnySync, callback: Callable[[], None]) -> bool:
-        return _after_commit(_plain(tx), callback)
-
-
-class SqlAlchemyAsync:
-    def __init__(self, database: str) -> None:
-        self._database = database
-
-    def accepts(self, tx: object) -> bool:
-        return isinstance(tx, AsyncSession | AsyncConnection | async_scoped_session)
-
-    async def execute(self, tx: AnyAsync, statement: Statement) -> Sequence[Row]:
-        return await _plain_async(tx).run_sync(_execute, statement, self._database)
-
-    def after_commit(self, tx: AnyAsync, callback: Callable[[], None]) -> bool:
-        plain = _plain_async(tx)
-        if isinstance(plain, AsyncSession):
-            return _after_commit(plain.sync_session, callback)
-        return False
+        return after_commit(_plain(tx), callback)
 
 
 def _plain(tx: AnySync) -> Session | Connection:
     return tx() if isinstance(tx, scoped_session) else tx
 
 
-def _plain_async(tx: AnyAsync) -> AsyncSession | AsyncConnection:
-    return tx() if isinstance(tx, async_scoped_session) else tx
-
-
-def _execute(tx: Session | Connection, statement: Statement, database: str) -> Sequence[Row]:
+def execute(tx: Session | Connection, statement: Statement, database: str) -> Sequence[Row]:
     connection = tx.connection() if isinstance(tx, Session) else tx
     dialect = connection.dialect
     if dialect.name != database:
@@ -93,7 +70,7 @@ def _execute(tx: Session | Connection, statement: Statement, database: str) -> S
     return result.all() if result.returns_rows else ()
 
 
-def _after_commit(tx: Session | Connection, callback: Callable[[], None]) -> bool:
+def after_commit(tx: Session | Connection, callback: Callable[[], None]) -> bool:
     # A connection tells only that it is about to commit, and so does a session on one of the
     # user's own: there the outermost transaction is not the session's.
     if isinstance(tx, Session) and not isinstance(tx.get_bind(), Connection):

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Store | Notifier)
 
 class SharedResource(Forkable, Generic[T]):
     def __init__(self, resource: T, *, migrate: bool = False) -> None:
-        """`migrate` brings the schema of a store up to date before it is opened."""
+        """`migrate` brings the schema of a store up to date when it is opened."""
         self.resource = resource
         self._migrate = migrate
         self.in_child()
@@ -31,8 +31,9 @@ class SharedResource(Forkable, Generic[T]):
                 try:
                     with Cancels():
                         if self._migrate:
-                            await cast("Store", self.resource).migrate()
-                        await self.resource.open()
+                            await cast("Store", self.resource).open(migrate=True)
+                        else:
+                            await self.resource.open()
                 except BaseException:
                     await self.resource.close()
                     raise

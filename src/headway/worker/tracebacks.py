@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
+import inspect
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import cast
 
 from headway.errors import Failure
-from headway.jobs import codec
 
-_NOT_THE_USERS = tuple(
-    os.path.dirname(str(file)) + os.sep for file in (__file__, codec.__file__, asyncio.__file__)
-)
+_NOT_THE_USERS = ("headway", "asyncio", "concurrent")
+"""Packages whose frames are left out before the first frame of another one."""
 
 
 class HandlerFailed(Exception):
@@ -35,16 +33,51 @@ def describe(error: BaseException) -> Failure:
     except Exception:
         message = "(its message could not be made)"
     try:
-        trace = "".join(
-            traceback.format_exception(kind, error, _users_part(error.__traceback__), limit=-50)
-        )
+        trace = _formatted(error)
     except Exception:
         trace = ""
     return Failure(name, message, trace)
 
 
-def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the first frames, which are the worker's and the loop's."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+def users_part(trace: TracebackType | None, *also: str) -> TracebackType | None:
+    """The traceback without the first frames, which are the worker's, the loop's and those of the
+    packages given."""
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in (*_NOT_THE_USERS, *also):
+            break
         trace = trace.tb_next
     return trace
+
+
+def _formatted(error: BaseException) -> str:
+    shown = traceback.TracebackException(
+        type(error), error, users_part(error.__traceback__), limit=-50, compact=True
+    )
+    _leave_out_outer_error(error, shown)
+    return "".join(shown.format())
+
+
+def _leave_out_outer_error(error: BaseException, shown: traceback.TracebackException) -> None:
+    """A program may run its worker in an `except` block. Python makes the error that the program
+    handles there the context of each error of a handler. Such an error was caught in a frame that
+    still runs; the handler's own frames have ended."""
+    running: set[FrameType] = set()
+    frame = inspect.currentframe()
+    while frame is not None:
+        running.add(frame)
+        frame = frame.f_back
+    pairs: list[tuple[BaseException | None, traceback.TracebackException | None]]
+    pairs = [(error, shown)]
+    while pairs:
+        one, its_text = pairs.pop()
+        if one is None or its_text is None:
+            continue
+        context = one.__context__
+        caught_in = None if context is None else context.__traceback__
+        if caught_in is not None and caught_in.tb_frame in running:
+            its_text.__context__ = None
+        pairs += [(context, its_text.__context__), (one.__cause__, its_text.__cause__)]
+        if isinstance(one, BaseExceptionGroup):
+            group = cast("BaseExceptionGroup[BaseException]", one)
+            pairs += zip(group.exceptions, its_text.exceptions or (), strict=False)

@@ -29,9 +29,18 @@ from headway.django.task_settings import framework_module, is_used
 from headway.django.tasks import HeadwayBackend, run_task
 from headway.errors import ConfigurationError, InvalidOption
 from headway.stores.sql.sql_files import load_migrations
+from tests.frameworks.contract import tasks
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
 from tests.frameworks.contract.settings import TASKS
-from tests.frameworks.contract.tasks import echo, fail, later, ran, third_time, unspeakable
+from tests.frameworks.contract.tasks import (
+    echo,
+    fail,
+    fail_on_a_loop,
+    later,
+    ran,
+    third_time,
+    unspeakable,
+)
 
 exceptions: Any = framework_module("exceptions")
 signals: Any = framework_module("signals")
@@ -87,6 +96,13 @@ class Contract(TransactionTestCase):
             with pytest.raises(exceptions.TaskResultDoesNotExist):
                 echo.get_result(unknown)
 
+    def test_the_traceback_of_an_async_task_begins_in_it(self) -> None:
+        result = fail_on_a_loop.enqueue()
+        self.drain()
+        result.refresh()
+        (error,) = result.errors
+        assert f'File "{tasks.__file__}"' in error.traceback.splitlines()[1]
+
     def test_a_failure(self) -> None:
         result = fail.enqueue()
         self.drain()
@@ -95,6 +111,7 @@ class Contract(TransactionTestCase):
         (error,) = result.errors
         assert error.exception_class is ZeroDivisionError
         assert "on purpose" in error.traceback
+        assert f'File "{tasks.__file__}"' in error.traceback.splitlines()[1]
         assert result.attempts == 1
         with pytest.raises(ValueError, match="Task failed"):
             _ = result.return_value

@@ -28,6 +28,11 @@ def fail() -> None:
     raise ZeroDivisionError("on purpose")
 
 
+@task
+async def fail_on_a_loop() -> None:
+    raise ZeroDivisionError("on purpose")
+
+
 @task(backend="patient", takes_context=True)
 def third_time(context: Any) -> list[Any]:
     if context.attempt < 3:

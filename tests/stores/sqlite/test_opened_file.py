@@ -17,25 +17,35 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
-from headway.errors import StoreRefused
+from headway.errors import SchemaMissing, StoreRefused
 from headway.stores.sqlite import SqliteStore
 
 
-def test_the_first_start_may_be_in_a_transaction_that_has_written(sqlite_path: Path) -> None:
-    with Headway(f"sqlite:///{sqlite_path}").sync:
-        pass  # the schema is there
-    app = Headway(f"sqlite:///{sqlite_path}")
+async def test_a_locked_file_is_opened_without_waiting(sqlite_path: Path) -> None:
+    """Whoever opens it may hold the lock. What needs the file waits for it."""
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        async with Headway(f"sqlite:///{sqlite_path}") as app:
+            listing = asyncio.create_task(app.list())
+            assert not (await asyncio.wait([listing], timeout=0.1))[0]
+            other.commit()
+            assert (await listing).jobs == []
 
-    @app.job
-    async def charge(order_id: int) -> None: ...
 
-    with closing(sqlite3.connect(sqlite_path)) as connection:
-        connection.execute("create table orders (id int)")
-        connection.execute("insert into orders values (7)")
-        started = app.sync.start(charge.request(7), tx=connection)
-        connection.commit()
-    assert started.get().state == "pending"
-    app.sync.close()
+async def test_a_locked_file_is_checked_when_it_is_free(sqlite_path: Path) -> None:
+    store = SqliteStore(sqlite_path)
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        await store.open()
+        with pytest.raises(SchemaMissing):
+            await store.run_in(other, store.counts)
+        other.commit()
+    with pytest.raises(SchemaMissing):
+        await store.run(store.counts)
+    with pytest.raises(SchemaMissing):
+        async with store.begin():
+            pass
+    await store.close()
 
 
 @pytest.fixture
@@ -168,10 +178,10 @@ class Slow(SqliteStore):
         self.may_connect = threading.Event()
         self.closed = threading.Event()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, busy_for: float) -> sqlite3.Connection:
         self.connects.set()
         self.may_connect.wait(60)
-        connection = super()._connect()
+        connection = super()._connect(busy_for)
         store = self
 
         class RecordingListener(sqlite3.Connection):

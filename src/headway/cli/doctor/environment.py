@@ -22,7 +22,6 @@ EXTRAS = {
     "web": "starlette",
     "otel": "opentelemetry-api",
     "prometheus": "prometheus-client",
-    "uvloop": "uvloop",
 }
 """Extras, and the package that shows that one is installed."""
 
@@ -35,7 +34,8 @@ def _versions() -> Diagnosis:
     return ok(
         "versions",
         f"headway {version('headway')}, Python {platform.python_version()}, "
-        f"msgspec {msgspec.__version__}, click {version(click.__name__)}",
+        f"msgspec {msgspec.__version__}, click {version(click.__name__)}, "
+        f"uvloop {_version('uvloop') or 'not installed: workers run on the slower asyncio loop'}",
     )
 
 

@@ -69,7 +69,7 @@ class MemoryStore(
         self._mutex = threading.RLock()
         self._is_copy, self._is_open = self._is_open, False
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
         if self._is_copy:
             raise StoreError(
                 "the memory store was open when this process was forked, and its jobs stay in the "

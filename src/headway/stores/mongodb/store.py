@@ -139,9 +139,11 @@ class MongoStore(
     def __repr__(self) -> str:
         return f"<MongoStore {self.name}, schema {self._schema}>"
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
         if self._client is not None:
             return
+        if migrate:
+            await self.migrate()
         client = self._connect()
         try:
             await self._check(client)

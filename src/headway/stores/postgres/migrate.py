@@ -10,6 +10,9 @@ from psycopg.rows import TupleRow
 from headway.stores.sql.sql_files import SqlMigration, migration_script
 
 LOCK = 0x68656164776179  # "headway": one process migrates at a time
+LOCK_TIMEOUT = "5s"
+"""The longest wait for a lock on a table. Claims and starts queue up behind a migration that waits,
+and the caller's own transaction may hold the lock."""
 
 
 async def applied_migrations(
@@ -32,8 +35,12 @@ async def apply_migrations(
     connection: AsyncConnection[TupleRow], schema: str, migrations: list[SqlMigration]
 ) -> list[str]:
     """Apply the missing steps in one transaction; their names."""
+    done = await applied_migrations(connection, schema)
+    if done.keys() >= {migration.version for migration in migrations}:
+        return []  # without a lock, and without the right to create a schema
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
+        await connection.execute("select set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))
         await connection.execute(prelude(schema).encode())
         done = await applied_migrations(connection, schema)
         missing = [migration for migration in migrations if migration.version not in done]

@@ -21,6 +21,7 @@ from headway.errors import (
     SchemaMissing,
     SchemaOutdated,
     StoreClosed,
+    StoreError,
     StoreRefused,
     StoreUnreachable,
 )
@@ -137,9 +138,11 @@ class PostgresStore(
     def __repr__(self) -> str:
         return f"<PostgresStore {self.name}, schema {self._schema}>"
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
         if self._own_pool is not None:
             return
+        if migrate:
+            await self.migrate()
         async with await self._connect() as connection:
             found = max(await applied_migrations(connection, self._schema), default=0)
         needed = self._migrations[-1].version
@@ -173,6 +176,12 @@ class PostgresStore(
         except psycopg.errors.InsufficientPrivilege as error:
             advice = "grant that right, or have the output of `headway migrate sql` applied"
             raise StoreRefused(self.name, first_line(error), advice) from None
+        except psycopg.errors.LockNotAvailable as error:
+            raise StoreError(
+                f"the Headway schema in {self.name} could not be brought up to date: an open "
+                "transaction has locked its tables; end that transaction, or run `headway migrate "
+                "up` before it begins"
+            ) from error
 
     async def migration_status(self) -> list[MigrationStatus]:
         async with await self._connect() as connection:

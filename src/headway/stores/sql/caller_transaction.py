@@ -20,16 +20,17 @@ T = TypeVar("T")
 _MISSING = ("42P01", "3F000")
 """PostgreSQL's codes for a table and a schema that do not exist."""
 _PROVIDERS = {
-    "aiosqlite": ("sqlite", ("Aiosqlite",)),
-    "asyncpg": ("postgresql", ("Asyncpg",)),
-    "django": (None, ("Django",)),
-    "psycopg": ("postgresql", ("PsycopgAsync", "PsycopgSync")),
-    "sqlalchemy": (None, ("SqlAlchemySync", "SqlAlchemyAsync")),
-    "sqlite3": ("sqlite", ("Sqlite3",)),
+    "aiosqlite": ("sqlite", "aiosqlite", ("Aiosqlite",)),
+    "asyncpg": ("postgresql", "asyncpg", ("Asyncpg",)),
+    "django": (None, "django", ("Django",)),
+    "psycopg": ("postgresql", "psycopg", ("PsycopgAsync", "PsycopgSync")),
+    "sqlalchemy.ext.asyncio": (None, "sqlalchemy_async", ("SqlAlchemyAsync",)),
+    "sqlalchemy": (None, "sqlalchemy", ("SqlAlchemySync",)),
+    "sqlite3": ("sqlite", "sqlite3", ("Sqlite3",)),
 }
 """By the package that defines the class of a connection, or one of its base classes: the database
-of the driver (None: several, so the provider is told which), and the classes of the module of the
-same name in `headway.providers`. The module is imported when such a connection is passed."""
+of the driver (None: several, so the provider is told which), and the classes of a module of
+`headway.providers`. The module is imported when such a connection is passed."""
 
 
 class CallerTransactions:
@@ -49,9 +50,10 @@ class CallerTransactions:
         if not _is_async(provider):
             return self._run_blocking(provider, tx, operation(*args, **kwargs))
         awaiting = cast("AsyncProvider", provider)
+        prepared = self._prepared(operation(*args, **kwargs))
         try:
             with Cancels():
-                return await drive(operation(*args, **kwargs), partial(awaiting.execute, tx))
+                return await drive(prepared, partial(awaiting.execute, tx))
         except Exception as error:
             self._explain(error)
             raise
@@ -70,10 +72,14 @@ class CallerTransactions:
     def _run_blocking(self, provider: Provider, tx: Any, operation: Operation[T]) -> T:
         blocking = cast("SyncProvider", provider)
         try:
-            return drive_sync(operation, partial(blocking.execute, tx))
+            return drive_sync(self._prepared(operation), partial(blocking.execute, tx))
         except Exception as error:
             self._explain(error)
             raise
+
+    def _prepared(self, operation: Operation[T]) -> Operation[T]:
+        """The operation, after what the store could not do when it was opened."""
+        return operation
 
     def _explain(self, error: Exception) -> None:
         """Raise SchemaMissing if the caller's connection does not find the tables."""
@@ -99,14 +105,14 @@ class CallerTransactions:
 def _find_providers(tx: object, database: str) -> Sequence[Provider]:
     # A proxy around a connection, as tracing libraries have it, tells the connection's class.
     for ancestor in (*type(tx).__mro__, *getattr(tx.__class__, "__mro__", ())):
-        package = ancestor.__module__.partition(".")[0]
-        if package in _PROVIDERS:
-            only, names = _PROVIDERS[package]
+        for package, (only, name, classes) in _PROVIDERS.items():
+            if not f"{ancestor.__module__}.".startswith(f"{package}."):
+                continue
             if only not in (None, database):
                 return ()
-            module = import_module(f"headway.providers.{package}")
+            module = import_module(f"headway.providers.{name}")
             arguments = () if only else (database,)
-            return [getattr(module, name)(*arguments) for name in names]
+            return [getattr(module, each)(*arguments) for each in classes]
     return ()
 
 

@@ -1,36 +1,38 @@
-"""Brings the tables in an SQLite file up to date, step by step, under the write lock."""
+"""Brings the tables in an SQLite file up to date, step by step, under the write lock: on a
+connection of the store, or in the caller's transaction."""
 
 from __future__ import annotations
 
 import sqlite3
 
+from headway.ports.statement import Operation, Statement
 from headway.stores.sql.sql_files import SqlMigration, migration_script
 
 
-def applied_migrations(connection: sqlite3.Connection, prefix: str) -> dict[int, int]:
+def applied_migrations(prefix: str) -> Operation[dict[int, int]]:
     """Versions that are applied, and when; none if there are no tables."""
     table = f"{prefix}migration"
-    exists = connection.execute(
-        "select 1 from sqlite_master where type = 'table' and name = ?", (table,)
-    ).fetchone()
+    exists = yield Statement(
+        "select 1 from sqlite_master where type = 'table' and name = ?1", (table,)
+    )
     if not exists:
         return {}
-    return dict(connection.execute(f"select version, applied_at from {table}").fetchall())
+    rows = yield Statement(f"select version, applied_at from {table}")
+    return dict(rows)
 
 
-def apply_migrations(
-    connection: sqlite3.Connection, prefix: str, migrations: list[SqlMigration], now: int
-) -> list[str]:
+def apply_migrations(prefix: str, migrations: list[SqlMigration], now: int) -> Operation[list[str]]:
     """Apply the missing steps in the open transaction; their names."""
-    for statement in split(prelude(prefix)):
-        connection.execute(statement)
-    done = applied_migrations(connection, prefix)
+    done = yield from applied_migrations(prefix)
     missing = [migration for migration in migrations if migration.version not in done]
+    if not done:
+        for statement in split(prelude(prefix)):
+            yield Statement(statement)
     for migration in missing:
         for statement in split(migration.sql):
-            connection.execute(statement)
-        connection.execute(
-            f"insert into {prefix}migration (version, name, applied_at) values (?, ?, ?)",
+            yield Statement(statement)
+        yield Statement(
+            f"insert into {prefix}migration (version, name, applied_at) values (?1, ?2, ?3)",
             (migration.version, migration.name, now),
         )
     return [migration.name for migration in missing]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from headway.domain.validation import check_identifier
+from headway.drivers.sqlite import execute
 from headway.errors import (
     ConfigurationError,
     DataRefused,
@@ -28,6 +29,7 @@ from headway.ports.statement import Operation, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
+from headway.stores.drive import drive_sync
 from headway.stores.sql.audit import SqlAudit
 from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
@@ -45,7 +47,12 @@ from headway.stores.sqlite.manage import SqliteManage
 from headway.stores.sqlite.migrate import applied_migrations, apply_migrations, script
 from headway.stores.sqlite.settle import SqliteSettle
 from headway.stores.sqlite.threads import ConnectionThread, in_own_thread
-from headway.stores.sqlite.write_lock import begin_immediate, retry_while_busy, wait_while_busy
+from headway.stores.sqlite.write_lock import (
+    begin_immediate,
+    is_busy,
+    retry_while_busy,
+    wait_while_busy,
+)
 from headway.stores.sqlite.write_turns import WriteTurns
 
 P = ParamSpec("P")
@@ -117,6 +124,9 @@ class SqliteStore(
         """Threads of a closed store that may still run operations."""
         self._rests = True
         """Whether no connection is open while the process is forked."""
+        self._migrates = False
+        self._schema_checked = True
+        """False while a store is open that found its file locked and could not look."""
         self._forget_forks()
         self.watch_forks()
 
@@ -162,11 +172,13 @@ class SqliteStore(
     def __repr__(self) -> str:
         return f"<SqliteStore {self._path}>"
 
-    async def open(self) -> None:
+    async def open(self, *, migrate: bool = False) -> None:
+        """Waits for no lock: the caller may hold it, in a transaction of its own."""
         if self._writer is None:
-            await asyncio.to_thread(self._check_schema)
+            self._migrates, self._schema_checked = migrate, False
+            await asyncio.to_thread(self._check_schema_at_once)
             self._writer, self._reader = (
-                ConnectionThread(self._connect, self.name, self._busy_for, turns)
+                ConnectionThread(self._connect_checked, self.name, self._busy_for, turns)
                 for turns in (self._turns, None)
             )
 
@@ -182,7 +194,11 @@ class SqliteStore(
         self._leaving.remove(thread)
 
     async def migrate(self) -> list[str]:
-        return await asyncio.to_thread(self._migrate)
+        def migrate() -> list[str]:
+            with self._connected(self._busy_for) as connection:
+                return self._migrate(connection, self._busy_for)
+
+        return await asyncio.to_thread(migrate)
 
     async def migration_status(self) -> list[MigrationStatus]:
         return await asyncio.to_thread(self._status)
@@ -219,7 +235,9 @@ class SqliteStore(
         """A connection of its own that holds the write lock until the block is left."""
         if self._writer is None:
             raise StoreClosed(self.name)
-        connecting = asyncio.get_running_loop().run_in_executor(None, self._connect_apart)
+        connecting = asyncio.get_running_loop().run_in_executor(
+            None, self._connect_apart, self._connect_checked
+        )
         try:
             connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
@@ -250,29 +268,39 @@ class SqliteStore(
             self._others.discard(connection)
 
     @contextmanager
-    def _connected(self) -> Generator[sqlite3.Connection]:
+    def _connected(self, busy_for: float) -> Generator[sqlite3.Connection]:
         """A connection for a moment."""
-        connection = self._connect_apart()
+        connection = self._connect_apart(partial(self._connect, busy_for))
         try:
             yield connection
         finally:
             connection.close()
             self._others.discard(connection)
 
-    def _connect_apart(self) -> sqlite3.Connection:
+    def _connect_apart(self, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
         with self._may_connect:
             while self._forking:
                 self._may_connect.wait()
             self._connecting += 1
         try:
-            connection = self._connect()
+            connection = connect()
             self._others.add(connection)
             return connection
         finally:
             with self._may_connect:
                 self._connecting -= 1
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_checked(self) -> sqlite3.Connection:
+        """A connection to a file with an up-to-date schema."""
+        connection = self._connect(self._busy_for)
+        try:
+            self._check_schema(connection, self._busy_for)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self, busy_for: float) -> sqlite3.Connection:
         if os.path.realpath(self._path) in _spoiled:
             raise StoreError(
                 f"the {self.name} was in use when this process was forked, and SQLite does not "
@@ -287,9 +315,7 @@ class SqliteStore(
         except (sqlite3.Error, OSError) as error:
             raise self._refused(error) from None
         try:
-            retry_while_busy(
-                lambda: connection.execute("pragma journal_mode = wal"), self._busy_for
-            )
+            retry_while_busy(lambda: connection.execute("pragma journal_mode = wal"), busy_for)
         except sqlite3.Error as error:
             connection.close()
             raise self._refused(error) from None
@@ -338,35 +364,61 @@ class SqliteStore(
             cause, advice = str(error), "check the path and the disk"
         return StoreRefused(self.name, cause, advice)
 
-    def _check_schema(self) -> None:
-        with self._connected() as connection:
-            found = max(applied_migrations(connection, self._prefix), default=0)
+    def _check_schema_at_once(self) -> None:
+        """Unless the file is locked: then the first connection checks the schema, or the
+        operation in the transaction that has the lock."""
+        try:
+            with self._connected(0) as connection:
+                self._check_schema(connection, 0)
+        except (sqlite3.OperationalError, StoreError) as error:
+            if not is_busy(error) and not is_busy(error.__cause__):
+                raise
+
+    def _check_schema(self, connection: sqlite3.Connection, busy_for: float) -> None:
+        if self._schema_checked:
+            return
+        if self._migrates:
+            self._migrate(connection, busy_for)
+        found = max(self._applied(connection), default=0)
         needed = self._migrations[-1].version
         if found == 0:
             raise SchemaMissing(self.name)
         if found < needed:
             raise SchemaOutdated(self.name, found, needed)
+        self._schema_checked = True
 
-    def _migrate(self) -> list[str]:
-        with self._connected() as connection:
-            done = applied_migrations(connection, self._prefix)
-            if done.keys() >= {step.version for step in self._migrations}:
-                return []  # without the lock: the caller may hold it, in a transaction of its own
-            begin_immediate(connection, self._busy_for)
-            try:
-                now = self._dialect.now(None)
-                applied = apply_migrations(connection, self._prefix, self._migrations, now)
-            except BaseException:
-                connection.rollback()
-                raise
-            connection.commit()
+    def _prepared(self, operation: Operation[T]) -> Operation[T]:
+        must_migrate = self._migrates and not self._schema_checked
+        return self._migrated_first(operation) if must_migrate else operation
+
+    def _migrated_first(self, operation: Operation[T]) -> Operation[T]:
+        """In the caller's transaction: after a rollback the next operation migrates again."""
+        yield from self._apply_migrations()
+        return (yield from operation)
+
+    def _migrate(self, connection: sqlite3.Connection, busy_for: float) -> list[str]:
+        if self._applied(connection).keys() >= {step.version for step in self._migrations}:
+            return []  # without the lock, which somebody may hold for long
+        begin_immediate(connection, busy_for)
+        try:
+            applied = drive_sync(self._apply_migrations(), partial(execute, connection))
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
         return applied
+
+    def _apply_migrations(self) -> Operation[list[str]]:
+        return apply_migrations(self._prefix, self._migrations, self._dialect.now(None))
+
+    def _applied(self, connection: sqlite3.Connection) -> dict[int, int]:
+        return drive_sync(applied_migrations(self._prefix), partial(execute, connection))
 
     def _status(self) -> list[MigrationStatus]:
         applied: dict[int, int] = {}
         if Path(self._path).exists():  # asking must not make the file
-            with self._connected() as connection:
-                applied = applied_migrations(connection, self._prefix)
+            with self._connected(self._busy_for) as connection:
+                applied = self._applied(connection)
         return [
             MigrationStatus(
                 migration.version,

@@ -51,7 +51,8 @@ def _tries(
             if now > min(began + busy_for, give_up_at()):
                 raise StoreError(
                     f"the SQLite file was held by another writer for {now - began:.0f} seconds; "
-                    "is a transaction left open, on a connection of your own or in another program?"
+                    "pass the connection as tx= if the open transaction is your own, else look for "
+                    "one that was left open, here or in another program"
                 ) from error
         else:
             return
@@ -59,5 +60,7 @@ def _tries(
         pause = min(pause * 1.5, 0.01)
 
 
-def is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+def is_busy(error: BaseException | None) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and (
+        error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    )

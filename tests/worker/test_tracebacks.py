@@ -1,0 +1,143 @@
+"""Stored tracebacks begin in the user's code, wherever a handler and its worker run."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Headway, Job
+from headway.domain.failure import decode_failure
+from tests.support.bare_environment import bare_environment, requirements
+
+ROOT = Path(__file__).parents[2]
+
+SHOP = """
+import asyncio
+from headway import Headway, Job
+
+app = Headway("sqlite:///shop.db")
+
+
+@app.job(max_attempts=1)
+async def on_the_loop() -> None:
+    raise KeyError("gone")
+
+
+@app.job(max_attempts=1)
+def in_a_thread() -> None:
+    raise KeyError("gone")
+
+
+@app.job(max_attempts=1, isolate=True)
+def in_a_process() -> None:
+    raise KeyError("gone")
+
+
+@app.job(max_attempts=1, atomic=True)
+async def in_a_transaction(job: Job) -> None:
+    raise KeyError("gone")
+"""
+TYPES = ("on_the_loop", "in_a_thread", "in_a_process", "in_a_transaction")
+
+
+@pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "no uvloop"])
+def test_a_worker_in_an_environment_with_the_documented_extra_only(
+    uvloop: bool, tmp_path: Path
+) -> None:
+    packages = requirements("cli")
+    assert "uvloop" in packages
+    if not uvloop:
+        packages.remove("uvloop")
+    python = bare_environment(tmp_path / "environment", packages)
+    (tmp_path / "shop.py").write_text(SHOP)
+    app = Headway(f"sqlite:///{tmp_path / 'shop.db'}")
+    for name in TYPES:
+        app.job(name=name)(_declared)
+    with app.sync as client:
+        client.start_many([app.request(name) for name in TYPES])
+        done = subprocess.run(
+            [python, "-W", "error", "-m", "headway", "worker", "shop.py", "--drain"],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        jobs = client.list().jobs
+    for job in jobs:
+        assert decode_failure(job.last_error or "").traceback.splitlines()[:2] == [
+            "Traceback (most recent call last):",
+            f'  File "{tmp_path / "shop.py"}", line {_line(job.type)}, in {job.type}',
+        ]
+    assert sorted(job.type for job in jobs) == sorted(TYPES)
+
+
+async def _declared() -> None: ...
+
+
+def _line(handler: str) -> int:
+    lines = SHOP.splitlines()
+    return next(n for n, line in enumerate(lines, 1) if f"def {handler}(" in line) + 1
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fails())
+
+
+async def fails() -> None:
+    raise KeyError("gone")
+
+
+def fails_in_a_thread() -> None:
+    raise KeyError("gone")
+
+
+async def fails_while_handling() -> None:
+    try:
+        await fails()
+    except KeyError:
+        int("three")
+
+
+async def layer(job: Job[*tuple[Any, ...]], call_next: Callable[[], Awaitable[Any]]) -> Any:
+    return await call_next()
+
+
+@pytest.mark.parametrize("middleware", [(), (layer,)], ids=["bare", "middleware"])
+def test_a_worker_in_an_except_block(middleware: Any, sqlite_path: Path) -> None:
+    """Python makes the handled error the context of whatever is raised meanwhile."""
+    app = Headway(f"sqlite:///{sqlite_path}")
+    handlers: dict[str, Any] = {
+        each.__name__: each for each in (fails, in_a_group, fails_in_a_thread, fails_while_handling)
+    }
+    for name, function in handlers.items():
+        app.job(name=name, max_attempts=1)(function)
+
+    async def work() -> dict[str, str]:
+        async with app:
+            await app.start_many([app.request(name) for name in handlers])
+            await app.worker(middleware=middleware).run(drain=True)
+            jobs = (await app.list()).jobs
+            return {job.type: decode_failure(job.last_error or "").traceback for job in jobs}
+
+    try:
+        raise ModuleNotFoundError("No module named 'fast'")
+    except ModuleNotFoundError:
+        found = asyncio.run(work())
+    assert found.keys() == handlers.keys()
+    for name, trace in found.items():
+        assert "No module named" not in trace
+        first = trace.splitlines()[1].lstrip(" |")
+        caught = "layer" if middleware and name != "fails_while_handling" else name
+        assert first.startswith(f'File "{__file__}"'), trace
+        assert first.endswith(f", in {caught}"), trace
+    assert "KeyError: 'gone'" in found["fails_while_handling"], "the handler's own context stays"
+    assert "KeyError: 'gone'" in found["in_a_group"]
