@@ -36,14 +36,14 @@ def describe(error: BaseException) -> Failure:
         message = "(its message could not be made)"
     try:
         trace = "".join(
-            traceback.format_exception(kind, error, _users_part(error.__traceback__), limit=-50)
+            traceback.format_exception(kind, error, users_part(error.__traceback__), limit=-50)
         )
     except Exception:
         trace = ""
     return Failure(name, message, trace)
 
 
-def _users_part(trace: TracebackType | None) -> TracebackType | None:
+def users_part(trace: TracebackType | None) -> TracebackType | None:
     """The traceback without the first frames, which are the worker's and the loop's."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         trace = trace.tb_next
