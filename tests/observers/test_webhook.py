@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from headway import Headway, Unrecoverable
+from headway import Headway
 from headway.domain.events import JobDeadLettered
 from headway.domain.job import JobState
 from headway.domain.queries import Tally
@@ -88,13 +88,13 @@ async def test_dead_letters_come_together_and_signed(receiver: Receiver) -> None
     observer = WebhookAlerts(receiver.url, secret=SECRET)
     app = Headway("memory://", observers=[observer])
 
-    @app.job(queue="money")
+    @app.job(queue="money", max_attempts=1)
     async def charge(card: str) -> None:
-        raise Unrecoverable("no <money> for <!channel>\nand more")
+        raise ValueError("no <money> for <!channel>\nand more")
 
-    @app.job
+    @app.job(max_attempts=1)
     async def ship(card: str) -> None:
-        raise Unrecoverable("no ship")
+        raise ValueError("no ship")
 
     async with app:
         started = await app.start_many([charge.request(CARD) for _ in range(30)])
@@ -113,7 +113,7 @@ async def test_dead_letters_come_together_and_signed(receiver: Receiver) -> None
     money = found["dead_letters:money:charge"]
     assert (money["kind"], money["status"], money["ended_at"]) == ("dead_letters", "firing", None)
     assert (money["type"], money["queue"], money["count"]) == ("charge", "money", 30)
-    error = "headway.errors.Unrecoverable: no <money> for <!channel>"
+    error = "ValueError: no <money> for <!channel>"
     assert len(money["jobs"]) == 10
     assert {job["job_id"] for job in money["jobs"]} <= {each.id for each in started}
     assert {(job["attempt"], job["error"]) for job in money["jobs"]} == {(1, error)}

@@ -105,7 +105,7 @@ class Observers:
                 target=close, args=each, name="headway-observer-end", daemon=True
             ).start()
         try:
-            async with asyncio.timeout_at(loop.time() + LAST_WAIT):
+            async with asyncio.timeout(LAST_WAIT):
                 for end in ends:
                     await end.wait()
         except TimeoutError:
