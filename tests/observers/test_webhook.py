@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -156,6 +157,21 @@ def test_a_server_that_fails_at_first(caplog: pytest.LogCaptureFixture) -> None:
     ], "without the secret part of the address"
 
 
+def test_the_end_does_not_wait_for_the_next_try(
+    monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    monkeypatch.setattr(webhook, "GATHER", 0.0)
+    monkeypatch.setattr(webhook, "FIRST_PAUSE", 600.0)
+    monkeypatch.setattr(webhook, "LONGEST_PAUSE", 600.0)
+    with Receiver(500, 500) as receiver:
+        observer = WebhookAlerts(receiver.url)
+        observer.observe(dead_letter())
+        assert "trying again" in lines.next()
+        observer.app_closing(10.0)
+    assert len(set(ids(receiver.received))) == 1
+    assert (len(receiver.received), observer.dropped) == (3, 0)
+
+
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("status", [302, 404])
 def test_an_answer_that_no_other_try_can_change(
@@ -293,8 +309,17 @@ SHOP = """
 """
 
 
-def test_one_of_two_worker_processes_looks(tmp_path: Path, receiver: Receiver) -> None:
-    """And each dead letter is told once, by the process in which the job failed."""
+@pytest.mark.parametrize(("process", "looks"), [("1", True), ("2", False)])
+async def test_the_first_of_several_processes_looks(
+    process: str, looks: bool, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_PROCESS", process)
+    async with Headway("memory://", observers=[WebhookAlerts(receiver.url)]):
+        assert any(each.name == "headway-alerts" for each in threading.enumerate()) is looks
+
+
+def test_real_worker_processes(tmp_path: Path, receiver: Receiver) -> None:
+    """Each dead letter is told once, by the process in which the job failed."""
     (tmp_path / "shop.py").write_text(textwrap.dedent(SHOP))
     url = f"sqlite:///{tmp_path}/shop.db"
     app = Headway(url)

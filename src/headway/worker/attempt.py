@@ -66,7 +66,7 @@ class Attempt:
     settlement: Settlement | None = None
     failure: Failure | None = None
     exception: BaseException | None = None
-    """What the handler raised, until its event is made; kept only if an observer asked for it."""
+    """What the handler raised; kept only if an observer asked for exceptions."""
     transactions: AttemptTransactions | None = None
     """None until the handler asks for a transaction."""
     progress: tuple[float, str] | None = None

@@ -168,7 +168,6 @@ class Reporter:
 
     def _failed(self, attempt: Attempt, outcome: str, retry_in: float | None) -> AttemptFailed:
         failure = attempt.failure or Failure("Error", "")
-        exception, attempt.exception = attempt.exception, None  # whose frames hold the attempt
         self._end_trace(attempt, outcome, failure)
         return AttemptFailed(
             *self._lease_facts(attempt),
@@ -177,7 +176,7 @@ class Reporter:
             attempt.seconds,
             failure,
             retry_in,
-            exception,
+            attempt.exception,
         )
 
     def _lease_facts(self, attempt: Attempt) -> tuple[str, str, str, str, str, int]:
