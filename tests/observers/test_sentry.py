@@ -81,8 +81,8 @@ class SentryShop:
     def start(self, request: Any) -> str:
         return self.app.sync.start(request).id
 
-    def work(self, port: int, *, asked: bool = False) -> None:
-        """Run a worker until no job is due."""
+    def work(self, port: int, *, asked: bool = False) -> str:
+        """Run a worker until no job is due; its log."""
         environment = {"DSN": f"http://key@127.0.0.1:{port}/7", "STORE": self._url}
         done = subprocess.run(
             [sys.executable, "-m", "headway", "worker", "shop.py", "--drain"],
@@ -95,6 +95,8 @@ class SentryShop:
         )
         assert done.returncode == 0, done.stderr
         assert "raised" not in done.stderr
+        assert "could not be reported" not in done.stderr
+        return done.stderr
 
 
 @pytest.fixture
@@ -166,10 +168,11 @@ def test_every_failure_and_its_variables_if_asked_and_all_before_the_end(shop: S
     assert variables["card"] == f"'{CARD}'"
 
 
-def test_a_server_that_is_not_there_harms_no_job(shop: SentryShop) -> None:
-    charged = shop.start(shop.charge.request(CARD))
-    shop.work(free_port())
-    assert shop.app.sync.get(charged).state == "failed"
+def test_a_storm_is_sampled_and_a_server_that_is_not_there_harms_no_job(shop: SentryShop) -> None:
+    started = shop.app.sync.start_many([shop.charge.request(CARD) for _ in range(100)])
+    log = shop.work(free_port())
+    assert {shop.app.sync.get(job).state for job in started} == {"failed"}
+    assert "failures were not reported to Sentry: too many" in log
 
 
 def test_without_init_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,13 +3,19 @@
 The program calls `sentry_sdk.init`. An event has the exception with its frames where the handler
 ran in this process, else the frames of the stored traceback. Local variables, which hold the
 arguments of the job, are left out unless asked for.
+
+The SDK takes milliseconds to make an event of an exception, so a thread does it.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 
 try:
@@ -27,8 +33,11 @@ from headway.domain.events import Event
 from headway.domain.failure import fingerprint
 from headway.errors import Failure, InvalidOption
 from headway.observers.rate_limit import RateLimit
+from headway.runtime.forks import Forkable
 
 PER_SECOND = 10
+MOST_WAITING = 1_000
+"""Reports that wait for the thread; further ones are dropped."""
 
 _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)(?:\n {4,}(?P<code>.*))?',
@@ -40,7 +49,7 @@ _CAUSED = "\n\nThe above exception was the direct cause"
 _log = logging.getLogger("headway")
 
 
-class SentryObserver:
+class SentryObserver(Forkable):
     """Reports to Sentry. Pass it to the app: `Headway(url, observers=[SentryObserver()])`.
 
     `failures`: report also failures that are tried again, as warnings.
@@ -64,36 +73,61 @@ class SentryObserver:
         self._local_variables = local_variables
         self._rate_limit = RateLimit(per_second)
         self.dropped = 0
-        """Reports that were not made because of the limit."""
+        """Reports that were not made because there were too many."""
         ignore_logger("headway")  # else the SDK reports the log line of a dead letter as well
+        self.in_child()
+        self.watch_forks()
+
+    def in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     def observe(self, event: Event) -> None:
         match event:
             case events.JobDeadLettered():
-                self._report(event, None)
+                self._put(event, None)
             case events.AttemptFailed() if self._failures and event.retry_in is not None:
-                self._report(event, event.retry_in)
+                self._put(event, event.retry_in)
             case events.WorkerStarted() if not sentry_sdk.is_initialized():
                 _log.warning("nothing is reported to Sentry: sentry_sdk.init was not called")
             case _:
                 pass
 
     def app_closing(self, seconds: float) -> None:
-        sentry_sdk.flush(timeout=seconds)
+        deadline = monotonic() + seconds
+        with self._lock:
+            thread, self._thread = self._thread, None
+            waiting, self._waiting = self._waiting, SimpleQueue()
+        if thread is not None:
+            waiting.put(None)
+            thread.join(max(deadline - monotonic(), 0.0))
+        sentry_sdk.flush(timeout=max(deadline - monotonic(), 0.0))
         if self.dropped:
             _log.warning("%d failures were not reported to Sentry: too many", self.dropped)
             self.dropped = 0
 
+    def _put(
+        self, event: events.JobDeadLettered | events.AttemptFailed, retry_in: float | None
+    ) -> None:
+        if not sentry_sdk.is_initialized():
+            return
+        context = copy_context()  # with what the program has told the SDK about itself
+        with self._lock:
+            if self._waiting.qsize() >= MOST_WAITING or not self._rate_limit.take():
+                self.dropped += 1
+                return
+            self._waiting.put(lambda: context.run(self._report, event, retry_in))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=_run, args=(self._waiting,), name="headway-sentry", daemon=True
+                )
+                self._thread.start()
+
     def _report(
         self, event: events.JobDeadLettered | events.AttemptFailed, retry_in: float | None
     ) -> None:
-        client = sentry_sdk.get_client()
-        if not client.is_active():
-            return
-        if not self._rate_limit.take():
-            self.dropped += 1
-            return
-        options: Mapping[str, Any] = client.options
+        options: Mapping[str, Any] = sentry_sdk.get_client().options
         mechanism = {"type": "headway", "handled": retry_in is not None}
         report: Any
         hint: dict[str, Any]
@@ -125,6 +159,15 @@ class SentryObserver:
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
             scope.capture_event(report, hint)
+
+
+def _run(waiting: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (report := waiting.get()) is not None:
+        try:
+            report()
+        except Exception:
+            _log.exception("a failure could not be reported to Sentry")
+        del report  # it holds the exception
 
 
 def _described(failure: Failure, mechanism: dict[str, Any]) -> dict[str, Any]:
