@@ -119,13 +119,14 @@ class Headway(Client, Forkable):
         self._shared_store = SharedResource(self.store, migrate=self._migrate)
         self._shared_notifier = SharedResource(self.notifier)
         self._sync: SyncHeadway | None = None
-        self._sync_lock = threading.Lock()
+        self.in_child()
         self.job = JobDecorator(self.registry, self.codec)
         """Makes a function a job type: `@app.job`, or `@app.job(queue="mail", timeout=60)`."""
         self.watch_forks()
 
     def in_child(self) -> None:
         self._sync_lock = threading.Lock()
+        self._users = 0
 
     def implement(self, type: ContinuationType[P, R, *Bs]) -> ImplementationDecorator[P, R, *Bs]:
         """Give a declared job type its handler: `@app.implement(charge)`."""
@@ -139,10 +140,18 @@ class Headway(Client, Forkable):
     async def open(self) -> None:
         """Connect; `async with app:` does it. Each call needs a `close`."""
         await open_both(self._shared_store, self._shared_notifier)
+        self._users += 1
+        self.observers.app_opened(self.store)
 
     async def close(self) -> None:
         """Disconnect, with the `close` of the first `open`; further calls are fine."""
-        await close_both(self._shared_store, self._shared_notifier)
+        self._users -= 1
+        try:
+            if self._users == 0:
+                await self.observers.app_closing()
+        finally:
+            self._users = max(self._users, 0)
+            await close_both(self._shared_store, self._shared_notifier)
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -6,6 +6,8 @@ import logging
 import math
 import threading
 import time
+import traceback
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -13,9 +15,17 @@ import pytest
 from headway import Headway
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.observer_thread import MOST_WAITING
-from headway.domain.events import Event, JobCompleted, WorkerStopped, WorkerStopping
+from headway.domain.events import (
+    AttemptFailed,
+    Event,
+    JobCompleted,
+    JobDeadLettered,
+    WorkerStopped,
+    WorkerStopping,
+)
 from headway.errors import ConfigurationError
 from headway.observers.otel import OtelObserver
+from headway.ports.store import Store
 from tests.support.office import PATIENCE, Office
 
 EVENT = WorkerStopping("w")
@@ -69,6 +79,34 @@ class Slow:
         while len(self.heard) < count:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+class Kept:
+    """Unlike an exception it allows weak references."""
+
+
+class Asking:
+    """Asks for exceptions, and for the start and the end of the app."""
+
+    every_job = False
+    exceptions = True
+
+    def __init__(self) -> None:
+        self.heard: list[Event] = []
+        self.opened: list[Store] = []
+        self.closing = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def observe(self, event: Event) -> None:
+        self.heard.append(event)
+
+    def app_opened(self, store: Store) -> None:
+        self.opened.append(store)
+
+    def app_closing(self, seconds: float) -> None:
+        self.closing += 1
+        self.gate.wait()
 
 
 async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
@@ -144,3 +182,68 @@ def test_a_pause_now_and_then_is_no_reason(clock: Clock) -> None:
 def test_only_one_may_trace() -> None:
     with pytest.raises(ConfigurationError, match="two observers trace"):
         Headway("memory://", observers=[OtelObserver(), OtelObserver()])
+
+
+async def test_exceptions_are_kept_only_for_those_who_ask() -> None:
+    quiet = Office("memory://")
+    async with quiet.app as app:
+        await app.start(quiet.fail.request())
+        await quiet.worker().run(drain=True)
+    assert {event.exception for event in quiet.seen(AttemptFailed | JobDeadLettered)} == {None}
+    asking = Asking()
+    office = Office("memory://", [asking])
+    async with office.app as app:
+        await app.start(office.fail.request())
+        await office.worker().run(drain=True)
+    first, last = (event for event in asking.heard if isinstance(event, AttemptFailed))
+    (dead,) = (event for event in asking.heard if isinstance(event, JobDeadLettered))
+    assert dead.exception is last.exception is not first.exception
+    assert (dead.attempt, last.attempt, first.attempt) == (2, 2, 1)
+    assert isinstance(dead.exception, ValueError)
+    (frame,) = traceback.extract_tb(dead.exception.__traceback__)
+    assert frame.name == "fail", "it begins in the user's code"
+    kept = Kept()
+    dead.exception.args = (kept,)
+    gone = weakref.ref(kept)
+    del first, last, dead, kept
+    asking.heard.clear()
+    office.events.clear()
+    assert gone() is None, "nobody keeps the exception and what its frames hold"
+
+
+async def test_observers_are_told_of_the_apps_first_start_and_last_end() -> None:
+    asking, late = Asking(), Asking()
+    app = Headway("memory://", observers=[asking])
+    async with app:
+        async with app:
+            app.observers.add(late)
+        assert (asking.closing, late.closing) == (0, 0), "it is still open"
+    await app.close()
+    assert asking.opened == [app.store] * 2
+    assert late.opened == [app.store]
+    assert (asking.closing, late.closing) == (1, 1)
+
+
+async def test_the_end_does_not_wait_for_an_observer_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("headway.after_commit.observer_group.LAST_WAIT", 0.1)
+    asking, stuck = Asking(), Asking()
+    stuck.gate.clear()
+    async with Headway("memory://", observers=[stuck, asking]):
+        pass
+    assert asking.closing == 1
+    assert "not waiting any longer for" in caplog.text
+    stuck.gate.set()
+
+
+async def test_a_slow_observer_gets_its_events_before_the_end(clock: Clock) -> None:
+    slow = Slow(clock, 0.6)
+    app = Headway("memory://", observers=[slow])
+    async with app:
+        app.observers.observe(EVENT)
+        slow.gate.clear()
+        for _ in range(20):
+            app.observers.observe(EVENT)
+        slow.gate.set()
+    assert len(slow.heard) == 21

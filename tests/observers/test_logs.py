@@ -100,7 +100,7 @@ LINES: list[tuple[events.Event, int, str]] = [
         "x 1 completed 0.500 s after it was created",
     ),
     (
-        events.JobDeadLettered(*JOB, BOOM),
+        events.JobDeadLettered(*JOB, BOOM, 2),
         logging.ERROR,
         "x 1 dead-lettered: ValueError: boom",
     ),
@@ -149,7 +149,7 @@ def test_lines(
 def test_the_facts_are_fields_and_the_traceback_is_where_formatters_look(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    failed = events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0)
+    failed = events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0, ValueError("boom"))
     LogObserver().observe(failed)
     (record,) = caplog.records
     assert record.exc_text == "Traceback …"

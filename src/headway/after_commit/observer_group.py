@@ -3,9 +3,12 @@ the other observers."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TypeVar
 
 from headway.after_commit.observer_thread import ObserverThread
@@ -13,12 +16,15 @@ from headway.domain.events import Event
 from headway.domain.job import NewJob
 from headway.errors import ConfigurationError
 from headway.ports.observer import Observer
+from headway.ports.store import Store
 from headway.ports.tracer import StartTrace, Tracer
 
 QUICK = 0.001
 """Seconds that an observer may take for an event on average."""
 MOST_DEBT = 0.5
 """Seconds by which an observer may exceed that in total before it is given a thread."""
+LAST_WAIT = 5.0
+"""Seconds that observers have to send what they hold when the app is closed."""
 
 T = TypeVar("T")
 
@@ -28,14 +34,18 @@ _log = logging.getLogger("headway")
 class Observers:
     """A fan-out that is an observer itself. Safe to use from any thread."""
 
-    __slots__ = ("_listeners", "active", "errors", "present", "tracer")
+    __slots__ = ("_listeners", "_store", "active", "errors", "exceptions", "present", "tracer")
 
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self._listeners: tuple[_Listener, ...] = ()
+        self._store: Store | None = None
+        """Of the app, while the app is open."""
         self.present = False
         """Whether there are observers."""
         self.active = False
         """Whether an observer wants events of every job; otherwise such events are not made."""
+        self.exceptions = False
+        """Whether an observer wants the exceptions that handlers raise."""
         self.tracer: Tracer | None = None
         """Makes spans, if one of the observers traces."""
         self.errors = 0
@@ -53,6 +63,9 @@ class Observers:
         self.present = True
         wants_all = tracer is not None or bool(getattr(observer, "every_job", True))
         self.active = self.active or wants_all
+        self.exceptions = self.exceptions or bool(getattr(observer, "exceptions", False))
+        if self._store is not None:
+            self._call(observer, "app_opened", self._store)
 
     def find(self, kind: type[T]) -> T | None:
         """The first observer of this kind."""
@@ -60,6 +73,53 @@ class Observers:
             if isinstance(each.observer, kind):
                 return each.observer
         return None
+
+    def app_opened(self, store: Store) -> None:
+        self._store = store
+        for each in self._listeners:
+            self._call(each.observer, "app_opened", store)
+
+    async def app_closing(self) -> None:
+        """Let observers send what they hold. Waits for them for `LAST_WAIT` seconds at most."""
+        self._store = None
+        last = [
+            each
+            for each in self._listeners
+            if each.thread is not None or hasattr(each.observer, "app_closing")
+        ]
+        if not last:
+            return
+        loop = asyncio.get_running_loop()
+        ends = [asyncio.Event() for _ in last]
+        deadline = monotonic() + LAST_WAIT
+
+        def close(listener: _Listener, end: asyncio.Event) -> None:
+            if listener.thread is not None:
+                listener.thread.wait(deadline - monotonic())
+            self._call(listener.observer, "app_closing", max(deadline - monotonic(), 0.0))
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(end.set)
+
+        for each in zip(last, ends, strict=True):
+            threading.Thread(
+                target=close, args=each, name="headway-observer-end", daemon=True
+            ).start()
+        try:
+            async with asyncio.timeout(LAST_WAIT):
+                for end in ends:
+                    await end.wait()
+        except TimeoutError:
+            late = [each.observer for each, end in zip(last, ends, strict=True) if not end.is_set()]
+            _log.warning("not waiting any longer for %s", ", ".join(map(repr, late)))
+
+    def _call(self, observer: Observer, method: str, argument: object) -> None:
+        """Call an optional method of the observer."""
+        call: Callable[[object], None] | None = getattr(observer, method, None)
+        if call is not None:
+            try:
+                call(argument)
+            except Exception:
+                self.failed(observer)
 
     @property
     def every_job(self) -> bool:

@@ -28,6 +28,7 @@ class ObserverThread(Forkable):
         self._waiting: deque[Event] = deque()
         self._lock = threading.Lock()
         self._running = False
+        self._thread: threading.Thread | None = None
 
     def put(self, event: Event) -> None:
         with self._lock:
@@ -39,9 +40,17 @@ class ObserverThread(Forkable):
                 return
             self._running = True
         try:
-            threading.Thread(target=self._run, name="headway-observer", daemon=True).start()
+            thread = threading.Thread(target=self._run, name="headway-observer", daemon=True)
+            thread.start()
+            self._thread = thread
         except RuntimeError:  # the interpreter is ending
             self._running = False
+
+    def wait(self, seconds: float) -> None:
+        """Until no event waits, but no longer than so many seconds."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(max(seconds, 0.0))
 
     def _run(self) -> None:
         while True:

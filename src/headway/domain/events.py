@@ -1,6 +1,7 @@
 """Lifecycle events, as observers get them: one frozen value per step, after its commit.
 
-Names are in the past tense. No event holds a payload. The order of events by kind of job:
+Names are in the past tense. No event holds a payload, but the frames of an `exception` do: see
+`headway.ports.observer`. The order of events by kind of job:
 
     plain        SequenceCreated, JobCreated, AttemptStarted, AttemptCompleted, JobCompleted,
                  SequenceCompleted
@@ -156,6 +157,9 @@ class AttemptFailed(AttemptEvent, frozen=True, gc=False):
     failure: Failure
     retry_in: float | None
     """None: the job is not tried again."""
+    exception: BaseException | None = None
+    """The exception itself, if an observer asked for exceptions and the handler ran in this
+    process."""
 
 
 class LeaseRenewed(LeaseEvent, frozen=True, gc=False): ...
@@ -187,6 +191,10 @@ class JobDeadLettered(JobEvent, frozen=True, gc=False):
     """The job failed, or was lost, for good."""
 
     failure: Failure
+    attempt: int
+    """The number of the attempt that failed or was lost."""
+    exception: BaseException | None = None
+    """As in `AttemptFailed`."""
 
 
 class JobReaped(JobEvent, frozen=True, gc=False):

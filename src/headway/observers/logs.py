@@ -74,7 +74,7 @@ def fields(event: Event) -> dict[str, Any]:
             found["sequence_type" if isinstance(event, events.SequenceEvent) else "job_type"] = (
                 value
             )
-        elif value is not None:
+        elif value is not None and not isinstance(value, BaseException):
             found[name] = value
     return found
 

@@ -28,6 +28,8 @@ class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
     """Completed jobs per second in the last minute, by queue."""
     paused: frozenset[str]
     workers: int
+    attended: frozenset[str]
+    """The job types that living workers run."""
 
     def oldest_waiting(self) -> dict[tuple[str, str], float]:
         """Seconds that the oldest due job has waited, by type and queue."""
@@ -41,8 +43,9 @@ class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
 class StoreGaugeReader(Forkable):
     """Reads the gauges of a store, from any thread; waits at most `TIMEOUT` for the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, fresh_for: float = FRESH_FOR) -> None:
         self._store = store
+        self._fresh_for = fresh_for
         self.in_child()
         self.watch_forks()
 
@@ -55,7 +58,7 @@ class StoreGaugeReader(Forkable):
     def read(self) -> StoreGauges | None:
         """The gauges; None if the store does not answer."""
         with self._lock:
-            if time.monotonic() - self._found_at < FRESH_FOR:
+            if time.monotonic() - self._found_at < self._fresh_for:
                 return self._found
             asking = self._asking
             if asking is None or not asking.is_alive():
@@ -83,10 +86,12 @@ def read_gauges(store: Operations) -> Operation[StoreGauges]:
     ended = yield from store.throughput(*LATELY, now=now)
     queues = yield from store.managed_queues()
     workers = yield from store.workers()
+    alive = [worker for worker in workers if is_alive(worker, now)]
     return StoreGauges(
         at=now,
         tallies=tallies,
         per_second=completed_per_second(ended),
         paused=frozenset(queue.name for queue in queues if queue.paused_at is not None),
-        workers=sum(is_alive(worker, now) for worker in workers),
+        workers=len(alive),
+        attended=frozenset(type_ for worker in alive for type_ in worker.types),
     )

@@ -65,6 +65,8 @@ class Attempt:
     and a heartbeat would wait for that lock."""
     settlement: Settlement | None = None
     failure: Failure | None = None
+    exception: BaseException | None = None
+    """What the handler raised; kept only if an observer asked for exceptions."""
     transactions: AttemptTransactions | None = None
     """None until the handler asks for a transaction."""
     progress: tuple[float, str] | None = None

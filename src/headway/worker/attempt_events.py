@@ -152,9 +152,10 @@ class Reporter:
             case Retry():
                 told.append(self._failed(attempt, "failed", settlement.delay))
             case Fail():
-                told.append(self._failed(attempt, "dead_lettered", None))
+                failed = self._failed(attempt, "dead_lettered", None)
                 failure = attempt.failure or decode_failure(settlement.error)
-                told.append(JobDeadLettered(*facts, failure))
+                told.append(failed)
+                told.append(JobDeadLettered(*facts, failure, failed.attempt, failed.exception))
                 told.append(self._ended(SequenceFailed, attempt, known, now))
             case Reschedule():
                 self._end_trace(attempt, "rescheduled")
@@ -175,6 +176,7 @@ class Reporter:
             attempt.seconds,
             failure,
             retry_in,
+            attempt.exception,
         )
 
     def _lease_facts(self, attempt: Attempt) -> tuple[str, str, str, str, str, int]:

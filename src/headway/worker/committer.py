@@ -169,6 +169,7 @@ class Committer:
             return False
         attempt.settlement = given_up
         attempt.failure = failure
+        attempt.exception = None
         self._after([attempt], settled, await self._ask_around([attempt]), Effects())
         return True
 

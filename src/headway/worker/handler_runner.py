@@ -31,7 +31,7 @@ from headway.worker.committer import Committer
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_transactions import WorkerTransactions
 from headway.worker.isolation.pool import EncodedOutput, Isolation
-from headway.worker.tracebacks import HandlerFailed, describe
+from headway.worker.tracebacks import HandlerFailed, describe, users_part
 
 CallNext = Callable[[], Awaitable[Any]]
 
@@ -307,6 +307,8 @@ class Runner:
             failure, recoverable = error.failure, error.recoverable
         else:
             failure, recoverable = describe(error), is_recoverable(error)
+            if self._observers.exceptions:
+                attempt.exception = error.with_traceback(users_part(error.__traceback__))
         attempt.failure = failure
         policy = Backoff() if attempt.handler is None else attempt.handler.retry
         attempt.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)

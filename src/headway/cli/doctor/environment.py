@@ -22,6 +22,7 @@ EXTRAS = {
     "web": "starlette",
     "otel": "opentelemetry-api",
     "prometheus": "prometheus-client",
+    "sentry": "sentry-sdk",
 }
 """Extras, and the package that shows that one is installed."""
 

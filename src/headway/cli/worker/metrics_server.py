@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -11,10 +10,8 @@ import click
 
 from headway.app import Headway
 from headway.observers.worker_endpoint import WorkerEndpoint
+from headway.runtime.process_number import process_number
 from headway.worker.worker import Worker
-
-PROCESS = "HEADWAY_PROCESS"
-"""Set for each of several worker processes: its number, from 1."""
 
 Page = Callable[[], tuple[str, bytes]]
 _log = logging.getLogger("headway")
@@ -26,8 +23,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise click.UsageError(f"--http takes HOST:PORT, such as 127.0.0.1:9464, not {text!r}")
-    number = int(os.environ.get(PROCESS, "1"))
-    shifted = int(port) + number - 1 if int(port) else 0
+    shifted = int(port) + process_number() - 1 if int(port) else 0
     return host.strip("[]") or "127.0.0.1", shifted
 
 

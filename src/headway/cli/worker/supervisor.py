@@ -10,8 +10,8 @@ import time
 
 import click
 
-from headway.cli.worker.metrics_server import PROCESS
 from headway.cli.worker.parent_pipe import Parent
+from headway.runtime.process_number import VARIABLE
 
 RESTART_PAUSE = 1.0
 """Seconds before a process that died is replaced; doubled for one that dies young, up to 30."""
@@ -33,7 +33,7 @@ class _Child:
         self._started = time.monotonic()
         self.process = subprocess.Popen(
             self._command,
-            env=self._parent.environment({**os.environ, PROCESS: str(self.number)}),
+            env=self._parent.environment({**os.environ, VARIABLE: str(self.number)}),
             pass_fds=(self._parent.child_end,),
             # A session of its own: Ctrl-C reaches the supervisor alone, which passes it on once.
             start_new_session=True,

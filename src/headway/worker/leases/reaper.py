@@ -80,7 +80,8 @@ class Reaper:
             effects.events.append(JobReaped(*facts, job.worker, job.lease_version, dead=loss.dead))
             if loss.dead:
                 effects.end(job)
-                effects.events.append(JobDeadLettered(*facts, decode_failure(loss.error)))
+                failure = decode_failure(loss.error)
+                effects.events.append(JobDeadLettered(*facts, failure, job.attempts + 1))
                 effects.events.append(
                     SequenceFailed(job.sequence_id, job.sequence_type, job.queue, None)
                 )
