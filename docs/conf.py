@@ -30,6 +30,7 @@ suppress_warnings = [
     "ref.python",  # `type` in a signature could be any class's attribute, if one is to guess
 ]
 
+myst_enable_extensions = ["tasklist"]
 myst_heading_anchors = 4  # the anchors that code hosts make too
 myst_links_external_new_tab = False
 
@@ -47,6 +48,7 @@ html_theme = "furo"
 html_title = f"Headway {release}"
 html_static_path = ["_static"]
 html_css_files = ["headway.css"]
+html_js_files = ["copy.js"]
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False  # the pages themselves are copied, see below
