@@ -1,24 +1,43 @@
-"""The site builds without a warning, its links lead somewhere, and it needs no other host."""
+"""The site builds without a warning, its links lead somewhere, and it needs no other host. In a
+browser: its search knows the words of other queues, its buttons copy commands, it fits a phone."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Page as BrowserPage
+from playwright.async_api import async_playwright
 
 import headway
 from headway import records
 from tests.docs.pages import ROOT
 from tests.docs.test_reference import errors_by_name
+from tests.support.browser import ARGUMENTS, Chromium
 
 DOCS = ROOT / "docs"
 _PAGE = re.compile(r"\]\((?P<page>[\w/\-]+\.md)\)")
+PHONE = 390
+SEARCH = """(query) => {
+    const [, searched, excluded, highlighted, objects] = Search._parseQuery(query);
+    const found = Search._performSearch(query, searched, excluded, highlighted, objects);
+    return found.reverse().map((result) => result[0]);
+}"""
+LATER, RECURRING = "guides/deduplication-and-scheduling", "recipes"
+FOUND = {
+    "cron": {RECURRING, LATER}, "periodic": {RECURRING, LATER}, "beat": {RECURRING, LATER},
+    "delay": {LATER}, "countdown": {LATER}, "ETA": {LATER},
+    "chord": {"guides/sequences", "recipes"}, "canvas": {"guides/sequences"}, "group": {"recipes"},
+}  # fmt: skip
+"""Words of other queues, and the pages that come first in a search for them."""
 
 
 @dataclass
@@ -117,3 +136,55 @@ def test_llms_txt_lists_what_the_entrance_lists() -> None:
 
     assert listed("llms.txt") == listed("index.md")
     assert all((DOCS / page).exists() for page in listed("llms.txt"))
+
+
+@pytest_asyncio.fixture
+async def browser_page() -> AsyncIterator[BrowserPage]:
+    chromium = Chromium.find()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium.executable,
+            args=list(ARGUMENTS),
+            env={**chromium.environment},
+        )
+        context = await browser.new_context(viewport={"width": PHONE, "height": 800})
+        await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        yield await context.new_page()
+        await browser.close()
+
+
+@pytest.mark.slow
+async def test_the_search_knows_words_of_other_queues(
+    site: Path, browser_page: BrowserPage
+) -> None:
+    await browser_page.goto((site / "search.html").as_uri())
+    await browser_page.wait_for_function("typeof Search === 'object' && Search._index !== null")
+    for word, pages in FOUND.items():
+        found = await browser_page.evaluate(SEARCH, word)
+        assert set(found[: len(pages)]) == pages, word
+
+
+@pytest.mark.slow
+async def test_copied_commands_have_no_prompt_and_no_output(
+    site: Path, browser_page: BrowserPage
+) -> None:
+    await browser_page.goto((site / "concepts.html").as_uri())
+    blocks = browser_page.locator("div.highlight")
+
+    async def copied(kind: str) -> str:
+        block = blocks.filter(has_text=kind)
+        await block.locator("button.copy").click()
+        return await browser_page.evaluate("navigator.clipboard.readText()")
+
+    assert await copied("$ python concepts.py") == "python concepts.py"
+    program = await copied("# concepts.py")
+    assert program.startswith("# concepts.py\nimport asyncio\n")
+    assert program.endswith("    asyncio.run(main())")
+
+
+@pytest.mark.slow
+async def test_pages_fit_a_phone(site: Path, browser_page: BrowserPage) -> None:
+    """Wide tables and code scroll by themselves, not with the page."""
+    for path in site.rglob("*.html"):
+        await browser_page.goto(path.as_uri(), wait_until="domcontentloaded")
+        assert await browser_page.evaluate("document.documentElement.scrollWidth") <= PHONE, path
