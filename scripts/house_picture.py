@@ -33,10 +33,18 @@ TEMPLATE = """\
     .package {{ fill: #eef4ff; stroke: #3b6fd4; stroke-width: 1.5 }}
     .import {{ fill: none; stroke: #59636e; stroke-width: 1.2; marker-end: url(#tip) }}
     .name {{ fill: #1f2328; font: 600 13px system-ui, sans-serif; text-anchor: middle }}
+    .tip {{ fill: #59636e }}
+    @media (prefers-color-scheme: dark) {{
+      .ground {{ fill: #161b22 }}
+      .package {{ fill: #14233f; stroke: #6d9df0 }}
+      .import {{ stroke: #9aa4af }}
+      .name {{ fill: #e6edf3 }}
+      .tip {{ fill: #9aa4af }}
+    }}
   </style>
   <defs>
     <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"
-      orient="auto"><path d="M0,0 L10,5 L0,10 z" fill="#59636e"/></marker>
+      orient="auto"><path class="tip" d="M0,0 L10,5 L0,10 z"/></marker>
   </defs>
   <rect class="ground" width="{width:g}" height="{height:g}" rx="8"/>
   {drawn}
