@@ -27,7 +27,7 @@ MARGIN = 16
 TEMPLATE = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"
   aria-labelledby="title">
-  <title id="title">The packages of Headway, and what each builds on</title>
+  <title id="title">The packages of Headway and their imports</title>
   <style>
     .ground {{ fill: #ffffff }}
     .package {{ fill: #eef4ff; stroke: #3b6fd4; stroke-width: 1.5 }}
@@ -53,10 +53,10 @@ TEMPLATE = """\
 PAGE_TEMPLATE = """\
 # The packages
 
-An arrow leads from a package to one that it imports; imports that longer ways imply are left out.
-The import linter keeps all arrows pointing down. `make picture` draws this page anew.
+An arrow leads from a package to a package that it imports. A direct arrow is left out where longer
+paths exist. The import linter ensures that all arrows point down. `make picture` updates this page.
 
-![The packages of Headway, and what each builds on](house.svg)
+![The packages of Headway and their imports](house.svg)
 
 | package | | imports |
 |---|---|---|
@@ -89,7 +89,7 @@ def imports() -> Edges:
 
 
 def needed(edges: Edges) -> list[tuple[str, str]]:
-    """The imports to draw: those that point down, without those that longer ways imply."""
+    """The imports to draw: those that point down, without those that also have a longer path."""
     order = {name: number for number, name in enumerate(packages())}
     down = sorted(
         (edge for edge in edges if order[edge[0]] < order[edge[1]]),
