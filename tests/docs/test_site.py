@@ -3,17 +3,16 @@ browser: its search knows the words of other queues, its buttons copy commands, 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Page as BrowserPage
 from playwright.async_api import async_playwright
 
@@ -63,9 +62,7 @@ class Page(HTMLParser):
             self.loads.append(given["src"])
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("site")
+def build(place: Path) -> Path:
     built = place / "html"
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     done = subprocess.run(
@@ -88,8 +85,28 @@ def read(site: Path) -> dict[Path, Page]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_site(site: Path) -> None:
+@pytest.mark.timeout(300)
+async def test_site(tmp_path: Path) -> None:
+    """One test, because building the site takes longer than all checks together."""
+    site = await asyncio.to_thread(build, tmp_path)
+    check_pages(site)
+    chromium = Chromium.find()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium.executable,
+            args=list(ARGUMENTS),
+            env={**chromium.environment},
+        )
+        context = await browser.new_context(viewport={"width": PHONE, "height": 800})
+        await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = await context.new_page()
+        await check_search(site, page)
+        await check_copying(site, page)
+        await check_widths(site, page)
+        await browser.close()
+
+
+def check_pages(site: Path) -> None:
     pages = read(site)
     for source in DOCS.rglob("*.md"):
         name = source.relative_to(DOCS)
@@ -138,43 +155,23 @@ def test_llms_txt_lists_what_the_entrance_lists() -> None:
     assert all((DOCS / page).exists() for page in listed("llms.txt"))
 
 
-@pytest_asyncio.fixture
-async def browser_page() -> AsyncIterator[BrowserPage]:
-    chromium = Chromium.find()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium.executable,
-            args=list(ARGUMENTS),
-            env={**chromium.environment},
-        )
-        context = await browser.new_context(viewport={"width": PHONE, "height": 800})
-        await context.grant_permissions(["clipboard-read", "clipboard-write"])
-        yield await context.new_page()
-        await browser.close()
-
-
-@pytest.mark.slow
-async def test_the_search_knows_words_of_other_queues(
-    site: Path, browser_page: BrowserPage
-) -> None:
-    await browser_page.goto((site / "search.html").as_uri())
-    await browser_page.wait_for_function("typeof Search === 'object' && Search._index !== null")
+async def check_search(site: Path, page: BrowserPage) -> None:
+    """Words of other queues lead to their pages."""
+    await page.goto((site / "search.html").as_uri())
+    await page.wait_for_function("typeof Search === 'object' && Search._index !== null")
     for word, pages in FOUND.items():
-        found = await browser_page.evaluate(SEARCH, word)
+        found = await page.evaluate(SEARCH, word)
         assert set(found[: len(pages)]) == pages, word
 
 
-@pytest.mark.slow
-async def test_copied_commands_have_no_prompt_and_no_output(
-    site: Path, browser_page: BrowserPage
-) -> None:
-    await browser_page.goto((site / "concepts.html").as_uri())
-    blocks = browser_page.locator("div.highlight")
+async def check_copying(site: Path, page: BrowserPage) -> None:
+    """Commands are copied without prompt and output, programs as they are."""
+    await page.goto((site / "concepts.html").as_uri())
 
-    async def copied(kind: str) -> str:
-        block = blocks.filter(has_text=kind)
+    async def copied(text: str) -> str:
+        block = page.locator("div.highlight").filter(has_text=text)
         await block.locator("button.copy").click()
-        return await browser_page.evaluate("navigator.clipboard.readText()")
+        return await page.evaluate("navigator.clipboard.readText()")
 
     assert await copied("$ python concepts.py") == "python concepts.py"
     program = await copied("# concepts.py")
@@ -182,9 +179,8 @@ async def test_copied_commands_have_no_prompt_and_no_output(
     assert program.endswith("    asyncio.run(main())")
 
 
-@pytest.mark.slow
-async def test_pages_fit_a_phone(site: Path, browser_page: BrowserPage) -> None:
-    """Wide tables and code scroll by themselves, not with the page."""
+async def check_widths(site: Path, page: BrowserPage) -> None:
+    """No page is wider than a phone: wide tables and code scroll by themselves."""
     for path in site.rglob("*.html"):
-        await browser_page.goto(path.as_uri(), wait_until="domcontentloaded")
-        assert await browser_page.evaluate("document.documentElement.scrollWidth") <= PHONE, path
+        await page.goto(path.as_uri(), wait_until="domcontentloaded")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE, path
