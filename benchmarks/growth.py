@@ -189,12 +189,12 @@ def median(point: dict[str, Any], key: str) -> float | None:
 def page(results: dict[str, Any], plots: dict[str, str]) -> str:
     machine = results["machine"]
     about = (
-        "Jobs per second that are drained, and the CPU time that PostgreSQL spends on each, as one "
-        "thing grows and the rest stays small: one worker process, one queue, 0.1 kB of input, "
-        f"nothing retained. No-op handlers; {results['jobs']:,} jobs per measurement (fewer of the "
-        f"largest); medians of {results['rounds']} rounds; PostgreSQL {machine['postgres']} with "
-        f"fsync and synchronous_commit on, Python {machine['python']}, {machine['cpus']} CPUs for "
-        "all of it."
+        "Drained jobs per second, and PostgreSQL's CPU time per job, while one quantity grows and "
+        "the others stay small: one worker process, one queue, 0.1 kB of input, nothing retained. "
+        f"No-op handlers; {results['jobs']:,} jobs per measurement (fewer of the largest); medians "
+        f"of {results['rounds']} rounds; PostgreSQL {machine['postgres']} with fsync and "
+        f"synchronous_commit on, Python {machine['python']}, {machine['cpus']} CPUs for database "
+        "and workers."
     )
     parts = ["# Growth", "", about, "", f"Reproduce it with `{results['command']}`."]
     for axis in AXES:

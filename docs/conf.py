@@ -1,11 +1,12 @@
-"""The site is made from the Markdown files of this folder, which stay readable where they are: what
-Sphinx needs to know besides is read from them when it is built (`make docs`)."""
+"""Makes the site from the Markdown files of this folder (`make docs`). The pages hold no
+directives, so that they can be read in the repository too: contents and API are derived here."""
 
 from __future__ import annotations
 
 import pydoc
 import re
 import shutil
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,18 +25,19 @@ language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "index"
-exclude_patterns = ["README.md"]  # what code hosts show for this folder: it leads to index.md
+exclude_patterns = ["README.md"]  # shown by code hosts for this folder; it links to index.md
 suppress_warnings = [
     "misc.highlighting_failure",  # snippets leave things out with an ellipsis
-    "ref.python",  # `type` in a signature could be any class's attribute, if one is to guess
+    "ref.python",  # `type` in a signature is an attribute of many classes
 ]
 
-myst_heading_anchors = 4  # the anchors that code hosts make too
+myst_enable_extensions = ["tasklist"]
+myst_heading_anchors = 4  # the same anchors as on code hosts
 myst_links_external_new_tab = False
 
-highlight_language = "text"  # of blocks that do not name theirs
+highlight_language = "text"  # of blocks without a language
 
-default_role = "literal"  # docstrings say `name`, as everywhere else
+default_role = "literal"  # of `name` in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_class_signature = "separated"
@@ -47,9 +49,10 @@ html_theme = "furo"
 html_title = f"Headway {release}"
 html_static_path = ["_static"]
 html_css_files = ["headway.css"]
+html_js_files = ["copy.js"]
 html_show_sphinx = False
 html_show_copyright = False
-html_copy_source = False  # the pages themselves are copied, see below
+html_copy_source = False  # copy_pages copies the pages
 html_extra_path = ["llms.txt"]
 pygments_style = "default"
 pygments_dark_style = "github-dark"
@@ -57,12 +60,17 @@ pygments_dark_style = "github-dark"
 _HIDDEN = re.compile(r"^<!-- (?:setup|check)\n.*?^-->\n", re.DOTALL | re.MULTILINE)
 _PAGE = re.compile(r"\]\((?P<page>[\w/\-]+)\.md\)")
 _NAMES = re.compile(r"^`[\w.]+`(?:, `[\w.]+`)*$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?P<words>[^|]+) \| (?P<meaning>.+) \|$", re.MULTILINE)
+_PLACE = re.compile(r"\]\((?P<page>[\w/\-]+)\.md(?:#(?P<anchor>[\w\-]+))?\)")
+_HEADING = re.compile(r"^#+ (?P<title>.+)\n", re.MULTILINE)
 _CONTENTS = ("index", "decisions/README")
 """Pages whose links are the site's contents, section by section."""
 
 
 def read_page(_app: Any, page: str, source: list[str]) -> None:
     text = _HIDDEN.sub("", source[0])
+    for anchor, words in words_of_other_queues().get(page, {}).items():
+        text = indexed(text, anchor, words)
     if page in _CONTENTS:
         text += "".join(contents(text))
     if page == "api":
@@ -71,7 +79,7 @@ def read_page(_app: Any, page: str, source: list[str]) -> None:
 
 
 def contents(text: str) -> list[str]:
-    """A table of contents for each section that lists pages; shown at the side, not in the page."""
+    """A table of contents for each section with links to pages, shown in the sidebar only."""
     tables: list[str] = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE):
         title, _, body = section.partition("\n")
@@ -82,8 +90,32 @@ def contents(text: str) -> list[str]:
     return tables
 
 
+@cache
+def words_of_other_queues() -> dict[str, dict[str, list[str]]]:
+    """Words by page and anchor, from the table in concepts.md: the search finds them there."""
+    places: dict[str, dict[str, list[str]]] = {}
+    _, _, table = (HERE / "concepts.md").read_text().partition("## Words from other queues")
+    for row in _ROW.finditer(table):
+        words = re.findall(r"[A-Za-z][\w -]*", re.sub(r"`[^`]*`", "", row["words"]))
+        for place in _PLACE.finditer(row["meaning"]):
+            page = places.setdefault(place["page"], {})
+            page.setdefault(place["anchor"] or "", []).extend(words)
+    return places
+
+
+def indexed(text: str, anchor: str, words: list[str]) -> str:
+    """The page with index entries at this heading; without an anchor, below its title."""
+    entry = f"\n```{{index}} {', '.join(f'!{word}' for word in words)}\n```\n\n"
+    for heading in _HEADING.finditer(text):
+        slug = re.sub(r"[^\w\- ]", "", heading["title"].lower()).replace(" ", "-")
+        if anchor in ("", slug):
+            place = heading.start() if anchor else heading.end()
+            return text[:place] + entry + text[place:]
+    raise LookupError(f"no heading {anchor!r}")
+
+
 def documented(names: list[str]) -> str:
-    """The docstrings of these names, which may have a module: `errors.JobNotFound`."""
+    """The docstrings of these names, with or without a module: `errors.JobNotFound`."""
     parts: list[str] = []
     public = {*headway.__all__, *headway.records.__all__, *vars(headway.errors)}
     for name in names:
@@ -96,7 +128,7 @@ def documented(names: list[str]) -> str:
 
 
 def copy_pages(app: Any, error: Exception | None) -> None:
-    """Each page as Markdown beside its HTML, for those who read that; llms.txt leads to them."""
+    """Copies each page's Markdown beside its HTML; llms.txt links to it."""
     if error is None and app.builder.format == "html":
         for page in app.env.found_docs:
             target = Path(app.outdir, f"{page}.md")

@@ -27,16 +27,24 @@ MARGIN = 16
 TEMPLATE = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"
   aria-labelledby="title">
-  <title id="title">The packages of Headway, and what each builds on</title>
+  <title id="title">The packages of Headway and their imports</title>
   <style>
     .ground {{ fill: #ffffff }}
     .package {{ fill: #eef4ff; stroke: #3b6fd4; stroke-width: 1.5 }}
     .import {{ fill: none; stroke: #59636e; stroke-width: 1.2; marker-end: url(#tip) }}
     .name {{ fill: #1f2328; font: 600 13px system-ui, sans-serif; text-anchor: middle }}
+    .tip {{ fill: #59636e }}
+    @media (prefers-color-scheme: dark) {{
+      .ground {{ fill: #161b22 }}
+      .package {{ fill: #14233f; stroke: #6d9df0 }}
+      .import {{ stroke: #9aa4af }}
+      .name {{ fill: #e6edf3 }}
+      .tip {{ fill: #9aa4af }}
+    }}
   </style>
   <defs>
     <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"
-      orient="auto"><path d="M0,0 L10,5 L0,10 z" fill="#59636e"/></marker>
+      orient="auto"><path class="tip" d="M0,0 L10,5 L0,10 z"/></marker>
   </defs>
   <rect class="ground" width="{width:g}" height="{height:g}" rx="8"/>
   {drawn}
@@ -45,10 +53,10 @@ TEMPLATE = """\
 PAGE_TEMPLATE = """\
 # The packages
 
-An arrow leads from a package to one that it imports; imports that longer ways imply are left out.
-The import linter keeps all arrows pointing down. `make picture` draws this page anew.
+An arrow leads from a package to a package that it imports. A direct arrow is left out where longer
+paths exist. The import linter ensures that all arrows point down. `make picture` updates this page.
 
-![The packages of Headway, and what each builds on](house.svg)
+![The packages of Headway and their imports](house.svg)
 
 | package | | imports |
 |---|---|---|
@@ -81,7 +89,7 @@ def imports() -> Edges:
 
 
 def needed(edges: Edges) -> list[tuple[str, str]]:
-    """The imports to draw: those that point down, without those that longer ways imply."""
+    """The imports to draw: those that point down, without those that also have a longer path."""
     order = {name: number for number, name in enumerate(packages())}
     down = sorted(
         (edge for edge in edges if order[edge[0]] < order[edge[1]]),

@@ -1,7 +1,9 @@
-"""The site builds without a warning, its links lead somewhere, and it needs no other host."""
+"""The site builds without a warning, its links lead somewhere, and it needs no other host. In a
+browser: its search knows the words of other queues, its buttons copy commands, it fits a phone."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -11,14 +13,30 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.async_api import Page as BrowserPage
+from playwright.async_api import async_playwright
 
 import headway
 from headway import records
 from tests.docs.pages import ROOT
 from tests.docs.test_reference import errors_by_name
+from tests.support.browser import ARGUMENTS, Chromium
 
 DOCS = ROOT / "docs"
 _PAGE = re.compile(r"\]\((?P<page>[\w/\-]+\.md)\)")
+PHONE = 390
+SEARCH = """(query) => {
+    const [, searched, excluded, highlighted, objects] = Search._parseQuery(query);
+    const found = Search._performSearch(query, searched, excluded, highlighted, objects);
+    return found.reverse().map((result) => result[0]);
+}"""
+LATER, RECURRING = "guides/deduplication-and-scheduling", "recipes"
+FOUND = {
+    "cron": {RECURRING, LATER}, "periodic": {RECURRING, LATER}, "beat": {RECURRING, LATER},
+    "delay": {LATER}, "countdown": {LATER}, "ETA": {LATER},
+    "chord": {"guides/sequences", "recipes"}, "canvas": {"guides/sequences"}, "group": {"recipes"},
+}  # fmt: skip
+"""Words of other queues, and the pages that come first in a search for them."""
 
 
 @dataclass
@@ -44,9 +62,7 @@ class Page(HTMLParser):
             self.loads.append(given["src"])
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("site")
+def build(place: Path) -> Path:
     built = place / "html"
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     done = subprocess.run(
@@ -70,8 +86,28 @@ def read(site: Path) -> dict[Path, Page]:
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_site(site: Path) -> None:
+@pytest.mark.timeout(300)
+async def test_site(tmp_path: Path) -> None:
+    """One test, because building the site takes longer than all checks together."""
+    site = await asyncio.to_thread(build, tmp_path)
+    check_pages(site)
+    chromium = Chromium.find()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium.executable,
+            args=list(ARGUMENTS),
+            env={**chromium.environment},
+        )
+        context = await browser.new_context(viewport={"width": PHONE, "height": 800})
+        await context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = await context.new_page()
+        await check_search(site, page)
+        await check_copying(site, page)
+        await check_widths(site, page)
+        await browser.close()
+
+
+def check_pages(site: Path) -> None:
     pages = read(site)
     for source in DOCS.rglob("*.md"):
         name = source.relative_to(DOCS)
@@ -118,3 +154,34 @@ def test_llms_txt_lists_what_the_entrance_lists() -> None:
 
     assert listed("llms.txt") == listed("index.md")
     assert all((DOCS / page).exists() for page in listed("llms.txt"))
+
+
+async def check_search(site: Path, page: BrowserPage) -> None:
+    """Words of other queues lead to their pages."""
+    await page.goto((site / "search.html").as_uri())
+    await page.wait_for_function("typeof Search === 'object' && Search._index !== null")
+    for word, pages in FOUND.items():
+        found = await page.evaluate(SEARCH, word)
+        assert set(found[: len(pages)]) == pages, word
+
+
+async def check_copying(site: Path, page: BrowserPage) -> None:
+    """Commands are copied without prompt and output, programs as they are."""
+    await page.goto((site / "concepts.html").as_uri())
+
+    async def copied(text: str) -> str:
+        block = page.locator("div.highlight").filter(has_text=text)
+        await block.locator("button.copy").click()
+        return await page.evaluate("navigator.clipboard.readText()")
+
+    assert await copied("$ python concepts.py") == "python concepts.py"
+    program = await copied("# concepts.py")
+    assert program.startswith("# concepts.py\nimport asyncio\n")
+    assert program.endswith("    asyncio.run(main())")
+
+
+async def check_widths(site: Path, page: BrowserPage) -> None:
+    """No page is wider than a phone: wide tables and code scroll by themselves."""
+    for path in site.rglob("*.html"):
+        await page.goto(path.as_uri(), wait_until="domcontentloaded")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE, path
