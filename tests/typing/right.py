@@ -234,6 +234,8 @@ async def blocking() -> None:
     )
     assert_type(await packing.result(), bytes)
     await app.start(total.request().using(blockers=[weigh.request(Order(n, n)) for n in range(3)]))
+    weights = [weigh.request(Order(n, n)) for n in range(3)]
+    await app.start(total.request().using(blockers=weights))
     await app.start(total.request().using(blockers=[]))
     await app.start(ship.request(1).using(blockers=(app.sequence("id", charge),)))
 

@@ -250,7 +250,7 @@ class ContinuationRequest(Generic[R_co, *Bs]):
     def using(
         self: _Blockable[T, *tuple[S, ...]],
         *,
-        blockers: list[Source[S]],
+        blockers: list[Source[S]] | list[Request[S]],
         **options: Unpack[RequestOptions],
     ) -> T: ...
     def using(self, *, blockers: Sequence[Any] | None = None, **options: Any) -> Any:
