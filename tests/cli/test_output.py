@@ -155,8 +155,10 @@ def test_ids_are_shortened_first_and_errors_stay_readable(many: Populated, many_
 
 
 def test_trees_and_lines_shorten_ids_too(many: Populated, many_dsn: str) -> None:
-    def shown(*words: str, **more: str) -> str:
-        return in_terminal(60, *words, asked="failed", NO_COLOR="1", HEADWAY_APP=many_dsn, **more)
+    def shown(*words: str, answer: str) -> str:
+        return in_terminal(
+            60, *words, asked="failed", answer=answer, NO_COLOR="1", HEADWAY_APP=many_dsn
+        )
 
     for words, id, typed in (
         (("sequences", "tree", many.blocked), many.blocker, ""),

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
 
 import headway
 from headway.app import Headway
@@ -60,21 +59,21 @@ def project_app(folder: Path) -> tuple[str, Path] | None:
     for parent in (folder, *folder.parents):
         file = parent / PROJECT
         try:
-            tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool")
+            settings = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError:
             continue
         except ValueError as error:
             raise NotFound(f"{file} is not valid TOML: {error}") from None
-        settings = cast("dict[str, Any]", tool).get("headway") if isinstance(tool, dict) else None
-        if settings is None:
-            continue
-        app = settings.get("app") if isinstance(settings, dict) else None
-        if not isinstance(app, str) or not app or len(settings) > 1:
-            raise NotFound(
-                f'[tool.headway] in {file} has one setting, a text: app = "shop.py" or '
-                'app = "shop.jobs:app"'
-            )
-        return app, parent
+        match settings:
+            case {"tool": {"headway": {"app": str(app), **others}}} if app and not others:
+                return app, parent
+            case {"tool": {"headway": _}}:
+                raise NotFound(
+                    f'[tool.headway] in {file} has one setting, a text: app = "shop.py" or '
+                    'app = "shop.jobs:app"'
+                )
+            case _:
+                pass
     return None
 
 

@@ -5,6 +5,7 @@ The app's code is never imported here, so that a new child always has all of it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
@@ -46,8 +47,9 @@ def develop(target: Target, *, port: int | None, dashboard: bool) -> int:
             child.kill()
             return
         ending = True
-        # Not `say`: the signal may interrupt a print.
-        os.write(2, b"\n" * watched() + STOPPING)
+        with contextlib.suppress(OSError):
+            # Not `say`: the signal may interrupt a print.
+            os.write(2, b"\n" * watched() + STOPPING)
         os.write(wake, b"1")
 
     def ends() -> bool:
