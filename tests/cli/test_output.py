@@ -154,6 +154,16 @@ def test_ids_are_shortened_first_and_errors_stay_readable(many: Populated, many_
     assert row[-1].endswith(error)
 
 
+@pytest.mark.parametrize(("columns", "titles"), [(40, 3), (120, 7)])
+def test_long_names_are_cut_before_columns_are_left_out(
+    dsn: str, columns: int, titles: int
+) -> None:
+    shown = in_terminal(columns, "jobs", "list", "-a", dsn, NO_COLOR="1").splitlines()
+    assert len(shown[0].split()) >= titles
+    table = [line for line in shown if not line.startswith("left out")]
+    assert all(len(line) <= columns for line in table), shown
+
+
 def test_trees_and_lines_shorten_ids_too(many: Populated, many_dsn: str) -> None:
     def shown(*words: str, answer: str) -> str:
         return in_terminal(

@@ -26,8 +26,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 GAP = "  "
+NARROW = 16
+"""Width to which a column shrinks before others are left out."""
 NARROWEST = 8
-"""Fewest columns of a shrunk cell."""
+"""Width to which any column is cut in the end."""
 BESIDE = 20
 """Columns for a text that may be below its row: a short one stays beside the others."""
 INDENT = " " * 10
@@ -215,34 +217,34 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[i
 
 def _fitting(columns: Sequence[Column], widths: list[int], limit: int) -> list[int]:
     """Widths that fit the limit; 0 for a column that is left out."""
-    fitted = list(widths)
-    below = columns[-1].below
-    if below:
-        fitted[-1] = 0
-    _shrink(fitted, [place for place, column in enumerate(columns) if column.shrinks], limit)
-    wanted = len(GAP) + min(widths[-1], BESIDE) if below else 0
+    kept = list(widths)
+    room = limit
+    if columns[-1].below:
+        kept[-1] = 0
+        room -= len(GAP) + min(widths[-1], BESIDE)
+    shrinks = [place for place, column in enumerate(columns) if column.shrinks]
     spare = [place for place, column in enumerate(columns) if column.spare]
-    for place in sorted(spare, key=lambda place: columns[place].spare, reverse=True):
-        if _total(fitted) + wanted <= limit:
-            break
-        fitted[place] = 0
-    _shrink(fitted, range(len(fitted)), limit)
-    room = limit - _total(fitted) - len(GAP)
-    if below and room >= NARROWEST:
-        fitted[-1] = min(widths[-1], room)
+    spare.sort(key=lambda place: columns[place].spare)
+    while _total(fitted := _shrunk(kept, shrinks, room, NARROW)) > room and spare:
+        kept[spare.pop()] = 0
+    fitted = _shrunk(fitted, range(len(fitted)), limit, NARROWEST)
+    beside = limit - _total(fitted) - len(GAP)
+    if columns[-1].below and beside >= NARROWEST:
+        fitted[-1] = min(widths[-1], beside)
     return fitted
 
 
-def _shrink(widths: list[int], places: Sequence[int], limit: int) -> None:
-    """Cut these columns, the widest first, until the table fits or none can be cut."""
-    while (excess := _total(widths) - limit) > 0:
-        wide = [place for place in places if widths[place] > NARROWEST]
+def _shrunk(widths: list[int], places: Sequence[int], limit: int, least: int) -> list[int]:
+    """With these columns cut, the widest first, until the table fits or none is left to cut."""
+    fitted = list(widths)
+    while (excess := _total(fitted) - limit) > 0:
+        wide = [place for place in places if fitted[place] > least]
         if not wide:
-            return
-        widest = max(wide, key=lambda place: widths[place])
-        others = [widths[place] for place in wide if widths[place] < widths[widest]]
-        least = max([NARROWEST, *others])
-        widths[widest] -= min(excess, max(1, widths[widest] - least))
+            break
+        widest = max(wide, key=lambda place: fitted[place])
+        others = [fitted[place] for place in wide if fitted[place] < fitted[widest]]
+        fitted[widest] -= min(excess, max(1, fitted[widest] - max([least, *others])))
+    return fitted
 
 
 def _total(widths: Sequence[int]) -> int:
