@@ -18,9 +18,10 @@ COMMIT = b"commit\0"
 
 
 class Proxy:
-    """Listens on `port`; what it does to the bytes is set by its attributes, at any time."""
+    """Listens on `port`, or on a free one; what it does to the bytes is set by its attributes, at
+    any time."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, port: int = 0) -> None:
         self._target = target
         self.delay = 0.0
         """Seconds by which everything is late."""
@@ -32,7 +33,7 @@ class Proxy:
         self.lost_mark = b""
         self.answers_to_lose = 0
         """How often the connection is reset before an answer that holds the mark."""
-        self.port = 0
+        self.port = port
         self._loop = asyncio.new_event_loop()
         self._links: set[_Link] = set()
         ready = threading.Event()
@@ -54,7 +55,9 @@ class Proxy:
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        server = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        )
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         self._loop.run_forever()

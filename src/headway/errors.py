@@ -175,7 +175,7 @@ class StoreUnreachable(StoreError):
     """The database did not answer; `where` names it without its secrets."""
 
     def __init__(self, where: str, cause: str) -> None:
-        self.where = where
+        self.where, self.cause = where, cause
         super().__init__(f"cannot reach {where}: {cause}; is it running and is the DSN right?")
 
 
@@ -183,7 +183,7 @@ class StoreRefused(StoreUnreachable):
     """The server refuses the connection, or the file cannot be opened; `advice` says what to do."""
 
     def __init__(self, where: str, cause: str, advice: str) -> None:
-        self.where = where
+        self.where, self.cause = where, cause
         StoreError.__init__(self, f"cannot use {where}: {cause}; {advice}")
 
 

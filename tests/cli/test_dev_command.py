@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,11 +16,18 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from proof.tools.proxy import Proxy
+from tests.cli.command import command
 from tests.docs.pages import ROOT, read_blocks
+from tests.support.processes import children, free_port
+from tests.support.servers.postgres import PostgresServer
 
 APP = """
+import time
+
 from headway import Fixed, Headway
 
 app = Headway()
@@ -33,7 +41,16 @@ async def charge(order_id: int) -> str:
 @app.job(max_attempts=2, retry=Fixed(0.01))
 def report(order_id: int) -> str:
     raise RuntimeError(f"closed \\x1b[2Jfor {order_id}")
+
+
+@app.job
+def block(order_id: int) -> None:
+    time.sleep(order_id)
 """
+RAISES = next(n for n, line in enumerate(APP.splitlines(), 1) if "raise RuntimeError" in line)
+MISTAKE = f"{APP}def what is this\n"
+IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""Before a command: starts it with SIGINT ignored, as `make test &` in a script does."""
 
 
 class Dev:
@@ -41,16 +58,18 @@ class Dev:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
+        self.before: tuple[str, ...] = ()
+        self.environment: dict[str, str] = {}
         self.log = folder / "said.txt"
         self.arguments = arguments
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONWARNINGS": "error"}
+        environment = {**os.environ, "PYTHONWARNINGS": "error", **self.environment}
         environment.pop("HEADWAY_APP", None)
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "headway", "dev", *self.arguments],
+                [*self.before, sys.executable, "-m", "headway", "dev", *self.arguments],
                 cwd=self.folder,
                 env=environment,
                 stdout=out,
@@ -78,6 +97,15 @@ class Dev:
             text=True,
         ).stdout.strip()
 
+    def running(self) -> int:
+        """Jobs that run."""
+        with contextlib.closing(sqlite3.connect(self.folder / "headway.db")) as database:
+            count: int
+            (count,) = database.execute(
+                "select count(*) from headway_job where state = 'running'"
+            ).fetchone()
+            return count
+
     def said(self, pattern: str, times: int = 1) -> re.Match[str]:
         """Wait until it has printed that."""
         found: list[re.Match[str]] = []
@@ -104,12 +132,6 @@ def wait_until(true: Callable[[], bool], otherwise: Callable[[], str] = str) -> 
         time.sleep(0.02)
 
 
-def children(pid: int) -> list[int]:
-    listing = subprocess.check_output(["ps", "-A", "-o", "ppid=,pid="], text=True)
-    pairs = (map(int, line.split()) for line in listing.splitlines())
-    return [child for parent, child in pairs if parent == pid]
-
-
 def lives(pid: int) -> bool:
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
@@ -128,34 +150,38 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
 @pytest.mark.slow
 def test_from_nothing_to_a_job_a_reload_a_mistake_and_the_end(dev: Dev) -> None:
     dev.arguments = ("--no-dashboard",)
+    dev.save(MISTAKE)
     process = dev.start()
-    dev.said("2 job types on SQLite file headway.db")
-    first = children(process.pid)
+    line = len(MISTAKE.splitlines())
+    dev.said(rf"Error: app cannot be imported \(app\.py:{line}\):\n(.*\n)+SyntaxError: ")
+    dev.said("waiting for the next save")
+    dev.save(APP)
+    dev.said("3 job types on SQLite file headway.db")
     paid = dev.enqueue("charge", 7)
     dev.said(rf"done +charge +{paid[-8:]}  .* ms\n")
     told = dev.enqueue("report", 8)
-    dev.said(rf"retry +report +{told[-8:]}  after [\d.]+ ms, again in 10 ms: RuntimeError: closed")
-    dev.said(rf"failed +report +{told[-8:]}  after [\d.]+ ms: RuntimeError: closed \\x1b\[2Jfor 8")
+    dev.said(
+        rf"retry +report +{told[-8:]}  after [\d.]+ ms, again in 10 ms: app\.py:{RAISES}: Runtime"
+    )
+    dev.said(rf"failed +report .* ms: app\.py:{RAISES}: RuntimeError: closed \\x1b\[2Jfor 8")
 
     dev.save(APP.replace("raise RuntimeError", "return str"))
-    dev.said("app.py changed: starting again")
-    wait_until(lambda: children(process.pid) not in ([], first))
+    dev.said("app.py changed: starting again", times=2)
+    dev.said(r"reloaded in [\d.]+ m?s\n")
     better = dev.enqueue("report", 9)
     dev.said(rf"done +report +{better[-8:]}")
 
-    dev.save(APP + "def what is this")
-    dev.said("Error: app cannot be imported")
-    dev.said("SyntaxError")
-    dev.said("waiting for a change")
+    dev.save(MISTAKE)
+    dev.said("waiting for the next save", times=2)
     dev.save(APP)
-    again = dev.said("app.py changed: starting again", times=3)
-    assert again
+    dev.said("reloaded in", times=2)
     fixed = dev.enqueue("charge", 10)
     dev.said(rf"done +charge +{fixed[-8:]}")
 
     (worker,) = children(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
+    dev.said("stopping: running jobs get 2 s")
     dev.said("ended\n")
     assert not lives(worker)
     assert "Traceback" not in dev.log.read_text()
@@ -173,27 +199,61 @@ def test_the_dashboard_is_served_with_a_token_that_is_told_once(dev: Dev) -> Non
         assert answer.status == 200
 
     dev.save(APP + "\n")
-    dev.said("starting again")
-
-    def answers() -> bool:
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-    (before,) = children(process.pid) or (0,)
-    wait_until(answers)
-    assert dev.log.read_text().count(told[2]) == 1, before
+    dev.said("reloaded in")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+    assert dev.log.read_text().count(told[2]) == 1
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
 
 
 @pytest.mark.slow
-def test_the_child_does_not_outlive_a_killed_parent(dev: Dev) -> None:
-    dev.arguments = ("app.py", "--no-dashboard")
+def test_ctrl_c_is_answered_at_once_and_the_second_kills(dev: Dev) -> None:
+    """Also where the shell that started it ignores Ctrl-C."""
+    dev.before, dev.environment = IGNORING, {"HEADWAY_TOKEN": "a-token-of-our-own-choice"}
     process = dev.start()
-    dev.said("2 job types")
+    dev.said(r"dashboard: http://127\.0\.0\.1:\d+\n")  # a token of one's own is not printed
+    (worker,) = children(process.pid)
+    dev.enqueue("block", 60)
+    wait_until(lambda: dev.running() == 1)
+    process.send_signal(signal.SIGINT)
+    dev.said("stopping: running jobs get 2 s; Ctrl-C again kills them")
+    assert lives(worker)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert not lives(worker)
+
+
+@pytest.mark.slow
+def test_waits_for_a_database_that_is_not_there(dev: Dev, postgres_server: PostgresServer) -> None:
+    port, name = free_port(), f"dev_{os.getpid()}"
+    url = f"postgresql://postgres@127.0.0.1:{port}/{name}"
+    dev.save(APP.replace("Headway()", f"Headway({url!r})"))
+    dev.arguments = ("--no-dashboard",)
+    process = dev.start()
+    where = f"PostgreSQL database '{name}' at 127.0.0.1:{port}"
+    dev.said(rf"waiting for {where} \(Connection refused\)\n")
+    proxy = Proxy(postgres_server.port, port)
+    try:
+        dev.said(rf'waiting: cannot use {where}: database "{name}" does not exist; ')
+        with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+            connection.execute(f"create database {name}".encode())
+        dev.said(rf"3 job types on {where}\n")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        proxy.close()
+        postgres_server.drop_database(name)
+    assert dev.log.read_text().count("waiting") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["", "postgresql://127.0.0.1:1/shop"], ids=["up", "missing"])
+def test_the_child_does_not_outlive_a_killed_parent(dev: Dev, database: str) -> None:
+    dev.arguments = ("app.py", "--no-dashboard")
+    dev.save(APP.replace("Headway()", f"Headway({database!r})" if database else "Headway()"))
+    process = dev.start()
+    dev.said("waiting for" if database else "3 job types")
     (worker,) = children(process.pid)
     process.kill()
     process.wait()
@@ -222,10 +282,14 @@ def test_the_child_does_not_outlive_a_parent_that_ends_while_it_starts(
         (("--port", "80", "--no-dashboard"), "--port and --no-dashboard do not go together"),
     ],
 )
-def test_mistakes_get_one_sentence(dev: Dev, arguments: tuple[str, ...], sentence: str) -> None:
-    dev.arguments = arguments
-    assert dev.start().wait(30) == 2
-    assert sentence in dev.log.read_text()
+def test_mistakes_get_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    result = command("dev", *arguments)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
 
 
 @pytest.mark.slow
@@ -242,9 +306,9 @@ def test_the_guide_tells_it_as_it_is(tmp_path: Path) -> None:
     try:
         dev.start()
         dev.said("dashboard: ")
-        command, _, printed = started.removeprefix("$ headway ").partition("\n")
+        typed, _, printed = started.removeprefix("$ headway ").partition("\n")
         done = subprocess.run(
-            [sys.executable, "-m", "headway", *shlex.split(command)],
+            [sys.executable, "-m", "headway", *shlex.split(typed)],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -64,7 +64,7 @@ def test_every_line_for_people(sqlite_path: Path) -> None:
 def test_no_schema_and_no_server(postgres_url: str) -> None:
     found = findings(postgres_url, code=1)
     assert found["schema"][0]["level"] == "fail"
-    assert found["schema"][0]["advice"] == "Run: headway migrate up"
+    assert found["schema"][0]["advice"] == f"Run: headway migrate up -a {postgres_url}"
     away = findings("postgresql://me:topsecret@127.0.0.1:1/shop", code=1)
     assert away["store"][0]["level"] == "fail"
     assert "topsecret" not in str(away)
@@ -115,7 +115,7 @@ def test_jobs_that_nobody_runs(sqlite_path: Path) -> None:
         found = findings(dsn, code=1)
     assert any("1 due job waiting" in each["finding"] for each in found["workers"])
     assert any("sent its last heartbeat" in each["finding"] for each in found["workers"])
-    assert found["queues"][0]["advice"] == "Run: headway queues resume mail"
+    assert found["queues"][0]["advice"] == f"Run: headway queues resume mail -a {dsn}"
 
 
 def workers_of_old(path: Path) -> None:

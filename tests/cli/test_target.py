@@ -1,7 +1,12 @@
-"""Which app a command means: named, from the environment, or found in the folder."""
+"""Which app a command means: named, from the environment, of the project, or found in the folder;
+and commands that are printed to be typed."""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,10 +59,107 @@ def test_the_environment_comes_next(folder: Path) -> None:
     assert settings("app.py", HEADWAY_APP="shop.py")["target"][0] == "app.py"
 
 
-def test_then_the_files_of_this_folder(folder: Path) -> None:
-    (folder / "app.py").write_text("raise SystemExit('not ours')")
-    write(folder, "jobs.py")
-    assert settings()["target"] == ("jobs.py", "found in this folder")
+def test_all_commands_take_it_in_all_ways(folder: Path) -> None:
+    write(folder, "shop.py")
+    assert command("migrate", "up", "shop.py").exit_code == 0
+    for arguments in (
+        ("jobs", "list", "-a", "shop.py"),
+        ("-a", "shop.py", "jobs", "list"),
+        ("--app", "shop:app", "stats"),
+        ("jobs", "list"),
+        ("stats",),
+    ):
+        result = command(*arguments)
+        assert result.exit_code == 0, result.stderr
+        found = "using shop.py, found in this folder" in result.stderr
+        assert found is (arguments in (("jobs", "list"), ("stats",)))
+
+
+def test_then_the_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this folder or one above it; paths and modules are those beside pyproject.toml."""
+    write(folder, "shop.py")
+    write(folder, "other.py")
+    project = folder / "pyproject.toml"
+    project.write_text('[tool.headway]\napp = "shop.py"\n')
+    assert settings()["target"] == ("shop.py", "pyproject.toml")
+    below = folder / "docs" / "guides"
+    below.mkdir(parents=True)
+    (below / "pyproject.toml").write_text("[tool.other]\n")
+    monkeypatch.chdir(below)
+    shown = settings()
+    assert shown["target"] == ("../../shop.py", "../../pyproject.toml")
+    assert shown["store"][0] == "SQLite file shop.db"
+    project.write_text('[tool.headway]\napp = "other:app"\n')
+    assert settings()["store"][0] == "SQLite file other.db"
+    assert settings(HEADWAY_APP="memory://")["target"][1] == "HEADWAY_APP"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[tool.headway]\nap = 'shop.py'\n", "has one setting, a text: app ="),
+        ("[tool.headway]\napp = 7\n", "has one setting, a text: app ="),
+        ("[tool]\nheadway = 'shop.py'\n", "has one setting, a text: app ="),
+        ("[tool.headway\n", "is not valid TOML"),
+        ("[tool.headway]\napp = 'gone.py'\n", "no file gone.py here (named by pyproject.toml)"),
+        ("[tool.headway]\napp = 'gone:app'\n", "no module 'gone' here"),
+    ],
+)
+def test_a_project_that_is_wrong(folder: Path, text: str, sentence: str) -> None:
+    write(folder, "shop.py")
+    (folder / "pyproject.toml").write_text(text)
+    result = command("stats")
+    assert (result.exit_code, sentence in result.stderr) == (2, True), result.stderr
+    assert settings("shop.py")["target"][0] == "shop.py"  # it is not read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from headway import Headway\nq: Headway = Headway('sqlite:///q.db')",
+        "from headway import Headway as App\nif True:\n    q = App('sqlite:///q.db')",
+        "import headway\nq = headway.Headway('sqlite:///q.db')",
+        "import headway as h\ntry:\n    q = h.Headway('sqlite:///q.db')\nfinally:\n    pass",
+    ],
+)
+def test_then_the_only_app_of_this_folder(folder: Path, line: str) -> None:
+    """Found by reading the files, not by running them."""
+    (folder / "queues.py").write_text(f"{line}\n")
+    (folder / "app.py").write_text("raise SystemExit('headway, but not ours')")
+    (folder / "user.py").write_text("from queues import q as app  # headway\nraise SystemExit\n")
+    (folder / "script.py").write_text(
+        "from headway import Headway\n\ndef main():\n    app = Headway()\n\n"
+        "if __name__ == '__main__':\n    app = Headway()\n"
+    )
+    for name in ("test_shop.py", "shop_test.py", "conftest.py"):
+        write(folder, name)
+    assert settings()["target"] == ("queues.py", "found in this folder")
+
+
+def test_a_file_with_a_mistake_is_found_too(folder: Path) -> None:
+    (folder / "shop.py").write_text(f"{APP}\ndef what is this\n")
+    result = command("stats")
+    assert result.exit_code == 1
+    line = len((folder / "shop.py").read_text().splitlines())
+    assert f"shop cannot be imported (shop.py:{line})" in result.stderr
+    assert "SyntaxError" in result.stderr
+
+
+def test_several_apps_are_listed_with_the_commands_to_type(folder: Path) -> None:
+    write(folder, "shop.py")
+    (folder / "two.py").write_text(APP.format(name="two") + "mail = Headway('memory://')\n")
+    result = command("jobs", "list", "args.city:New York")
+    assert result.exit_code == 2
+    assert "this folder has 3 apps; name one:" in result.stderr
+    offered = re.findall(r"^  headway (.*)$", result.stderr, re.MULTILINE)
+    assert offered == [
+        f"jobs list 'args.city:New York' -a {app}"
+        for app in ("shop.py", "two.py:app", "two.py:mail")
+    ]
+    assert command("migrate", "up", "shop.py").exit_code == 0
+    assert command(*shlex.split(offered[0])).exit_code == 0
+    secret = command("dashboard", "--user", "me", "--password", "hunter2")
+    assert "--password '***' -a shop.py" in secret.stderr
 
 
 def test_then_the_default_database(folder: Path) -> None:
@@ -68,12 +170,106 @@ def test_then_the_default_database(folder: Path) -> None:
 def test_nothing_found_says_what_to_write() -> None:
     result = command("stats")
     assert result.exit_code == 2
-    assert "name the app: --app app.py" in result.stderr
+    assert "no app is named, and none was found; write: headway stats -a FILE.py" in result.stderr
+    for tried in ("HEADWAY_APP", "[tool.headway] in pyproject.toml", ".py files", "headway.db"):
+        assert tried in result.stderr
 
 
-def test_named_twice() -> None:
-    result = command("stats", "sqlite:///a.db", "-a", "sqlite:///b.db")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stats", "sqlite:///a.db", "-a", "sqlite:///b.db"),
+        ("-a", "sqlite:///a.db", "stats", "sqlite:///b.db"),
+        ("-a", "sqlite:///a.db", "jobs", "list", "-a", "sqlite:///b.db"),
+    ],
+)
+def test_named_twice(arguments: tuple[str, ...]) -> None:
+    result = command(*arguments)
     assert (result.exit_code, "name the app once" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("jobs", "list"), ("why",), ("queues", "pause"), ("start",)])
+def test_an_app_where_something_else_is_expected(folder: Path, words: tuple[str, ...]) -> None:
+    write(folder, "shop.py")
+    result = command(*words, "shop.py")
+    assert result.exit_code == 2
+    assert "shop.py is a file; name the app with -a shop.py" in result.stderr
+
+
+def test_the_environment_is_blamed_for_its_target() -> None:
+    result = command("stats", env={"HEADWAY_APP": "gone.py"})
+    assert "there is no file gone.py here (named by HEADWAY_APP)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "environment"),
+    [
+        ("my shop.py", " -a 'my shop.py'", None),
+        (None, "", "my shop.py"),
+        (None, "", None),
+    ],
+)
+def test_commands_to_type_name_the_target_as_it_was_given(
+    folder: Path, target: str | None, given: str, environment: str | None
+) -> None:
+    text = APP.format(name="shop").replace('.db"', '.db", migrate=False')
+    (folder / "my shop.py").write_text(text)
+    (folder / "shop.db").touch()
+    named = () if target is None else ("-a", target)
+    env = {"HEADWAY_APP": environment}
+
+    def said(*arguments: str) -> str:
+        result = command(*arguments, *named, env=env)
+        return result.stderr + result.stdout
+
+    assert f"create it with `headway migrate up{given}`" in said("stats")
+    assert f"run: headway migrate up{given}\n" in said("migrate", "check")
+    assert f"run: headway migrate up{given}\n" in said("health")
+    assert f"Run: headway migrate up{given}\n" in said("doctor")
+    (up,) = re.findall(r"run: headway (.*)\n", said("migrate", "check"))
+    assert command(*shlex.split(up), env=env).exit_code == 0
+    assert f"start one: headway worker{given}\n" in said("workers", "list")
+    for _ in range(3):
+        assert command("start", "ping", *named, env=env).exit_code == 0
+    more = re.search(r"there may be more: headway (.*)\n", said("jobs", "list", "-n", "1"))
+    assert more is not None
+    again = command(*shlex.split(more[1]), env=env)
+    assert again.exit_code == 0
+    third = re.search(r"there may be more: headway (.*)\n", again.stderr)
+    assert third is not None
+    assert third[1].count("--cursor") == 1
+
+
+def test_commands_to_type_run_code_and_keep_secrets(folder: Path) -> None:
+    assert command("migrate", "up", "sqlite:///shop.db").exit_code == 0
+    said = command("workers", "list", "sqlite:///shop.db").stderr
+    assert "start one: headway worker -a FILE.py" in said
+    refused = command("doctor", "postgresql://me:hunter2@127.0.0.1:1/shop")
+    several = command("jobs", "list", "-a", "postgresql://me:hunter2@127.0.0.1:1/shop")
+    assert "hunter2" not in refused.output + several.output
+
+
+def test_worker_processes_find_the_app_once(folder: Path) -> None:
+    write(folder, "shop.py")
+    environment = {**os.environ}
+    environment.pop("HEADWAY_APP", None)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "headway", *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+
+    run("migrate", "up")
+    started = run("start", "ping").stdout.strip()
+    worked = run("worker", "--drain", "--processes", "2")
+    assert worked.stderr.count("using shop.py, found in this folder") == 1
+    assert "completed" in run("why", started).stdout
 
 
 def test_a_mistyped_file_is_not_made(folder: Path) -> None:

@@ -57,6 +57,7 @@ def parse(arguments: list[str]) -> None:
     """Raises a UsageError if it is not a command line that `headway` takes."""
     command: click.Command = headway
     context = click.Context(headway, info_name="headway")
+    _, arguments, _ = headway.make_parser(context).parse_args(arguments)
     while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
         found = command.get_command(context, arguments[0])
         if found is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 import click
@@ -55,8 +57,34 @@ def confirm(sentence: str, *, confirmed: bool) -> None:
         say(sentence)
     elif not sys.stdin.isatty():
         raise Failed(f"{sentence}: add --yes to do it", Exit.REFUSED)
-    elif not click.confirm(harmless(f"{sentence}?"), err=True):
+    elif not _agreed(f"{sentence}?"):
         raise Failed("nothing was changed", Exit.REFUSED)
+
+
+def _agreed(question: str) -> bool:
+    """The answer. Ctrl-C ends the command; the end of the input means no."""
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    # The event loop's handler would wait for the answer before it ends the command.
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is not signal.SIG_IGN and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        return click.confirm(harmless(question), err=True)
+    except click.Abort:
+        click.echo(err=True)  # after the question
+        if not interrupted:
+            return False
+        raise Failed("interrupted; nothing was changed", Exit.INTERRUPTED) from None
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 async def _on_these(session: Session, action: JobAction, ids: list[str]) -> Batch:

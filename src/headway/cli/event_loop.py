@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from headway.cli.errors import Failed, code_of
+from headway.cli.target import with_target
 from headway.errors import HeadwayError
 
 T = TypeVar("T")
@@ -23,4 +24,4 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
     try:
         return run(main)
     except HeadwayError as error:
-        raise Failed(str(error), code_of(error)) from error
+        raise Failed(with_target(str(error)), code_of(error)) from error

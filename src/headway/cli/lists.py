@@ -10,9 +10,9 @@ from msgspec.structs import astuple
 
 from headway.app import Headway
 from headway.cli.filters import filter_argument, read_filter
-from headway.cli.output import Column, print_table, printed_by, say, watched
+from headway.cli.output import Column, print_table, printed_by, say, watched, wide_option
 from headway.cli.session import in_session
-from headway.cli.target import DashboardUrl, target_option
+from headway.cli.target import DashboardUrl, target_option, typed_again
 from headway.domain.queries import MAX_PAGE, Page
 from headway.domain.views import SequencePage
 from headway.ports.admin import Questions
@@ -35,6 +35,7 @@ def add_list(
         "-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many."
     )
     @click.option("--cursor", help="Continue a list; the cursor is printed at its end.")
+    @wide_option
     @printed_by(show)
     def _(
         words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
@@ -65,4 +66,4 @@ def print_list(
 ) -> None:
     print_table(columns, rows, empty)
     if cursor is not None:
-        say(f"there may be more: --cursor {cursor}")
+        say(f"there may be more: {typed_again('--cursor', cursor)}")

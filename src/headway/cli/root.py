@@ -26,11 +26,16 @@ from headway.cli.commands.worker import worker
 from headway.cli.commands.workers import workers
 from headway.cli.errors import Exit
 from headway.cli.output import colours_wanted, say
+from headway.cli.target import remember_typed, root_option
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "HEADWAY"}
 
 
 class Commands(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        remember_typed(ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -41,13 +46,14 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(package_name="headway", prog_name="headway")
+@root_option
 @click.pass_context
 def headway(context: click.Context) -> None:
     """A job queue that lives in your database.
 
     TARGET is a file, `module:app`, a DSN, or the address of a dashboard (http://host:port, with its
-    token in HEADWAY_TOKEN). Left out, it is HEADWAY_APP, or the app.py, main.py, jobs.py or
-    headway.db in this folder.
+    token in HEADWAY_TOKEN). Left out, it is HEADWAY_APP, `app` of [tool.headway] in pyproject.toml,
+    the only app in this folder, or its headway.db.
     """
     context.color = colours_wanted()
 

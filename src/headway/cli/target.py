@@ -1,39 +1,52 @@
 """The target of a command: an app in a file or module, a database, or a dashboard.
 
 Every command takes `--app TARGET`; commands without other arguments also take it as their argument.
-Without it the target is HEADWAY_APP from the environment, else the app in this folder.
+Without it the target is HEADWAY_APP from the environment, else `app` of `[tool.headway]` in
+pyproject.toml, else the only app in this folder. Commands that are printed for the user to type
+name the same target.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import os
-import sys
-import traceback
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 
 import click
 
 from headway.app import Headway
+from headway.cli.apps import PROJECT, NotFound, find_apps, import_app, project_app
 from headway.cli.errors import Exit, Failed
+from headway.cli.output import say
 from headway.errors import HeadwayError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILES = ("app.py", "main.py", "jobs.py")
-"""Files that are searched for an app when no target is given."""
 DATABASE = "headway.db"
-"""File of the default store, the target if none of these files has an app."""
+"""File of the default store, the target if the folder has no app."""
 ENVIRONMENT = "HEADWAY_APP"
+COMMAND_LINE = "command line"
+FOUND = "found in this folder"
 CODE = "file.py or module:app"
 APPS = "file.py, module:app or a DSN"
 PLACES = "file.py, module:app, a DSN, or http://host:port"
+
+# Keys of click's `Context.meta`
+_TYPED = "headway.typed"
+_GIVEN = "headway.given"
+_TARGET = "headway.target"
+
+_SECRET = re.compile(
+    r"(?P<before>://[^:/@\s]*:)\S*(?=@)|(?P<name>(?:password|token|secret)=)[^&\s]*"
+)
+_SECRET_OPTIONS = ("--password", "--token")
+_MIGRATION = re.compile(r"`headway (migrate \w+)`")
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ class Target:
 
     text: str
     source: str
+    folder: Path | None = None
+    """Where its module is found; None for the current folder."""
 
     def load(self) -> Headway | DashboardUrl:
         """The app or the dashboard. Raises a usage error if it does not exist."""
@@ -58,7 +73,7 @@ class Target:
             if not Path(path).exists():  # a mistyped name must not create a file
                 raise Failed(
                     f"there is no file {path}; name another, or create it: "
-                    f"headway migrate up {self.text}",
+                    f"{command_line('migrate up')}",
                     Exit.UNREACHABLE,
                 )
         return found
@@ -73,164 +88,207 @@ class Target:
             )
         return found
 
+    def check_code(self) -> Target:
+        """Raises a usage error if it is not the app's code."""
+        if "://" in self.text:
+            raise click.UsageError(
+                f"this command runs your code: name a file or a module:app, not {self._named()}"
+            )
+        file, _, _ = self.text.partition(":")
+        if file.endswith(".py") and not Path(file).is_file():
+            raise click.UsageError(f"there is no file {file} here{self._origin()}")
+        return self
+
     def _load(self) -> Headway | DashboardUrl:
+        if self.source == FOUND:
+            say(f"using {self.text}, {self.source}")
+        if self.text.startswith(("http://", "https://")):
+            return DashboardUrl(self.text.rstrip("/"))
         try:
-            return _load(self.text)
-        except (HeadwayError, _NotFound) as error:
-            raise click.UsageError(str(error)) from error
+            if "://" in self.text:
+                return Headway(self.text)
+            return import_app(self.text, self.folder or Path.cwd())
+        except (HeadwayError, NotFound) as error:
+            raise click.UsageError(f"{error}{self._origin()}") from error
+
+    def _named(self) -> str:
+        return masked(self.text) + self._origin()
+
+    def _origin(self) -> str:
+        return "" if self.source in (COMMAND_LINE, FOUND) else f" (named by {self.source})"
 
 
 def app_argument(function: F) -> F:
     """`[TARGET]` or `--app TARGET`, as `app`: a Headway."""
-    return _with_argument(function, Target.load_app, "app", APPS)
+    return _with_target(function, Target.load_app, "app", APPS, as_argument=True)
 
 
 def target_argument(function: F) -> F:
     """`[TARGET]` or `--app TARGET`, as `target`: a Headway or a DashboardUrl."""
-    return _with_argument(function, Target.load, "target", PLACES)
+    return _with_target(function, Target.load, "target", PLACES, as_argument=True)
 
 
 def unloaded_argument(function: F) -> F:
     """`[TARGET]` or `--app TARGET`, as `target`: not loaded yet."""
-    return _with_argument(function, lambda named: named, "target", PLACES)
+    return _with_target(function, lambda named: named, "target", PLACES, as_argument=True)
 
 
 def code_argument(function: F) -> F:
     """`[TARGET]` or `--app TARGET`, as `target`: a file or a module, not loaded yet."""
-    return _with_argument(function, _check_code, "target", CODE)
+    return _with_target(function, Target.check_code, "target", CODE, as_argument=True)
 
 
 def app_option(function: F) -> F:
     """`--app TARGET`, as `app`: a Headway."""
-    return _with_option(function, Target.load_app, "app", APPS)
+    return _with_target(function, Target.load_app, "app", APPS)
 
 
 def target_option(function: F) -> F:
     """`--app TARGET`, as `target`: a Headway or a DashboardUrl."""
-    return _with_option(function, Target.load, "target", PLACES)
+    return _with_target(function, Target.load, "target", PLACES)
+
+
+def root_option(function: F) -> F:
+    """`headway --app TARGET COMMAND`: for any command."""
+
+    def remember(context: click.Context, _: click.Parameter, given: str | None) -> None:
+        context.meta[_GIVEN] = given
+
+    return _option(PLACES, callback=remember, expose_value=False)(function)
+
+
+def remember_typed(context: click.Context, arguments: list[str]) -> None:
+    """Keep the arguments of the whole command, for `typed_again`."""
+    context.meta[_TYPED] = tuple(arguments)
 
 
 def find_target(given: str | None) -> Target:
-    """The given target, else HEADWAY_APP, else the app or database in this folder."""
+    """The given target, else that of the environment, of the project, or of this folder."""
     if given is not None:
-        return Target(given, "command line")
+        return Target(given, COMMAND_LINE)
     if named := os.environ.get(ENVIRONMENT):
         return Target(named, ENVIRONMENT)
-    if file := find_file():
-        return Target(file, "found in this folder")
+    here = Path.cwd()
+    try:
+        project = project_app(here)
+    except NotFound as error:
+        raise click.UsageError(str(error)) from error
+    if project is not None:
+        text, folder = project
+        source = os.path.relpath(folder / PROJECT)
+        if text.partition(":")[0].endswith(".py"):
+            text = os.path.relpath(folder / text)
+        return Target(text, source, folder)
+    found = find_apps(here)
+    if len(found) > 1:
+        commands = "".join(f"\n  {typed_again('-a', each)}" for each in found)
+        raise click.UsageError(f"this folder has {len(found)} apps; name one:{commands}")
+    if found:
+        return Target(found[0], FOUND)
     if Path(DATABASE).is_file():
-        return Target(f"sqlite:///{DATABASE}", "found in this folder")
+        return Target(f"sqlite:///{DATABASE}", FOUND)
     raise click.UsageError(
-        f"name the app: --app app.py, --app module:app, a DSN, or set {ENVIRONMENT} "
-        f"(there is no {', '.join(FILES)} with one here, and no {DATABASE})"
+        f"no app is named, and none was found; write: {typed_again('-a', 'FILE.py')}\n"
+        f"Searched: {ENVIRONMENT} (not set), [tool.headway] in {PROJECT} (not in this folder, nor "
+        f"above), app = Headway(…) in the .py files of this folder, {DATABASE} in this folder."
     )
 
 
-def find_file() -> str | None:
-    """The first of `FILES` in this folder that contains the word headway."""
-    for name in FILES:
-        path = Path(name)
-        if path.is_file() and "headway" in path.read_text(encoding="utf-8", errors="replace"):
-            return name
-    return None
+def command_line(command: str, *, runs_code: bool = False) -> str:
+    """`headway COMMAND` as it works for the user: with the target of this command, if that was
+    typed. Commands that run code need the app, not a database or a dashboard."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return f"headway {command}"
+    target = cast("Target | None", context.meta.get(_TARGET))
+    line = f"{context.find_root().info_name} {command}"
+    if target is None:
+        return line
+    if runs_code and "://" in target.text:
+        return f"{line} -a FILE.py"
+    if target.source != COMMAND_LINE:
+        return line
+    return f"{line} -a {shlex.quote(masked(target.text))}"
 
 
-def _check_code(target: Target) -> Target:
-    if "://" in target.text:
-        raise click.UsageError("this command runs your code: name a file or a module:app")
-    file, _, _ = target.text.partition(":")
-    if file.endswith(".py") and not Path(file).is_file():
-        raise click.UsageError(f"there is no file {file} here")
-    return target
+def typed_again(option: str, value: str) -> str:
+    """This command as it was typed, with another value of an option; secrets are masked."""
+    context = click.get_current_context()
+    words = iter(cast("tuple[str, ...]", context.meta.get(_TYPED, ())))
+    kept: list[str] = []
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif word in _SECRET_OPTIONS:
+            next(words, None)
+            kept += [word, "***"]
+        elif not word.startswith(f"{option}="):
+            kept.append(masked(word))
+    return f"{context.find_root().info_name} {shlex.join([*kept, option, value])}"
 
 
-def _with_argument(function: F, load: Callable[[Target], Any], name: str, known: str) -> F:
-    @functools.wraps(function)
-    def wrapper(*args: Any, target: str | None, app_: str | None, **kwargs: Any) -> Any:
-        if target is not None and app_ is not None:
-            raise click.UsageError("name the app once: as the argument, or with --app")
-        return function(*args, **{name: load(find_target(target or app_))}, **kwargs)
-
-    argument = click.argument("target", required=False, type=click.Path())
-    return cast("F", argument(_option(known)(wrapper)))
+def with_target(message: str) -> str:
+    """The message of an error, with the target in the commands that it names."""
+    return _MIGRATION.sub(lambda match: f"`{command_line(match[1])}`", message)
 
 
-def _with_option(function: F, load: Callable[[Target], Any], name: str, known: str) -> F:
+def target_environment() -> dict[str, str]:
+    """For child processes that run the same command: a target that was found is not searched, nor
+    announced, again."""
+    target = cast("Target | None", click.get_current_context().meta.get(_TARGET))
+    return {} if target is None or target.source != FOUND else {ENVIRONMENT: target.text}
+
+
+def masked(text: str) -> str:
+    """A URL without its secrets."""
+    return _SECRET.sub(lambda match: f"{match['before'] or match['name']}***", text)
+
+
+def _with_target(
+    function: F,
+    load: Callable[[Target], Any],
+    name: str,
+    known: str,
+    *,
+    as_argument: bool = False,
+) -> F:
     @functools.wraps(function)
     def wrapper(*args: Any, app_: str | None, **kwargs: Any) -> Any:
-        return function(*args, **{name: load(find_target(app_))}, **kwargs)
+        context = click.get_current_context()
+        named = [context.meta.get(_GIVEN), app_]
+        if as_argument:
+            named.append(kwargs.pop("target"))
+        else:
+            _check_words(kwargs)
+        given = [each for each in named if each is not None]
+        if len(given) > 1:
+            raise click.UsageError("name the app once: as the argument, or with --app")
+        target = find_target(given[0] if given else None)
+        context.meta[_TARGET] = target
+        return function(*args, **{name: load(target)}, **kwargs)
 
-    return cast("F", _option(known)(wrapper))
+    optional = _option(known)(wrapper)
+    if as_argument:
+        optional = click.argument("target", required=False, type=click.Path())(optional)
+    return cast("F", optional)
 
 
-def _option(known: str) -> Callable[[F], F]:
+def _check_words(arguments: dict[str, Any]) -> None:
+    """Raises a usage error for an app among the filters, ids or names of a command."""
+    for value in arguments.values():
+        for word in cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,)):
+            if isinstance(word, str) and word.endswith(".py") and Path(word).is_file():
+                raise click.UsageError(f"{word} is a file; name the app with -a {word}")
+
+
+def _option(known: str, **settings: Any) -> Callable[[F], F]:
     return click.option(
         "-a",
         "--app",
         "app_",
         metavar="TARGET",
         type=click.Path(),
+        allow_from_autoenv=False,
         help=f"{known}.  [env: {ENVIRONMENT}]",
+        **settings,
     )
-
-
-class _NotFound(Exception):
-    pass
-
-
-def _load(text: str) -> Headway | DashboardUrl:
-    if text.startswith(("http://", "https://")):
-        return DashboardUrl(text.rstrip("/"))
-    if "://" in text:
-        return Headway(text)
-    module_name, _, attribute = text.partition(":")
-    if module_name.endswith(".py"):
-        path = Path(module_name)
-        if not path.is_file():
-            raise _NotFound(f"there is no file {module_name} here")
-        sys.path.insert(0, str(path.parent.resolve()))
-        module_name = path.stem
-    else:
-        sys.path.insert(0, os.getcwd())
-    module = _import(module_name)
-    if attribute:
-        found = getattr(module, attribute, None)
-        if not isinstance(found, Headway):
-            raise _NotFound(f"{module_name} has no Headway app called {attribute!r}")
-        return found
-    apps = {name: value for name, value in vars(module).items() if isinstance(value, Headway)}
-    if len({id(app) for app in apps.values()}) != 1:
-        names = ", ".join(sorted(apps)) or "none"
-        raise _NotFound(
-            f"{module_name} should hold one Headway app (found: {names}); write {module_name}:NAME"
-        )
-    return next(iter(apps.values()))
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise _NotFound(
-                f"there is no module {name!r} here; run the command where it can be imported "
-                "and write module:app"
-            ) from None
-        raise _broken(name, error) from error
-    except HeadwayError:
-        raise
-    except Exception as error:
-        raise _broken(name, error) from error
-
-
-def _broken(name: str, error: Exception) -> Failed:
-    """The error with the traceback of the app's own code."""
-    own = traceback.TracebackException.from_exception(error)
-    for place, frame in enumerate(own.stack):
-        if "importlib" not in frame.filename and frame.filename != __file__:
-            del own.stack[:place]
-            break
-    else:
-        own.stack.clear()  # a syntax error names its line itself
-    shown = "".join(own.format()).rstrip()
-    return Failed(f"{name} cannot be imported:\n{shown}", Exit.PROBLEM)

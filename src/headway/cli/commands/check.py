@@ -7,22 +7,23 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit
 from headway.cli.json_results import CheckReport
-from headway.cli.output import Column, json_option, print_json, print_table, say
+from headway.cli.output import Column, json_option, print_json, print_table, say, wide_option
 from headway.cli.session import Session, in_session
 from headway.cli.target import app_argument
 from headway.domain.views import IncompatibleJob
 
 COLUMNS = (
-    Column("JOB"),
+    Column("JOB", id=True),
     Column("TYPE", shrinks=True),
     Column("STATE"),
-    Column("PROBLEM", shrinks=True),
+    Column("PROBLEM", below=True),
 )
 BATCH = 1_000
 
 
 @click.command()
 @app_argument
+@wide_option
 @json_option
 def check(app: Headway, as_json: bool) -> None:
     """Find waiting jobs that this code cannot run.

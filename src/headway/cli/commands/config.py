@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import cast
@@ -12,13 +11,13 @@ import click
 
 from headway.app import Headway
 from headway.cli.json_results import Setting
-from headway.cli.output import Column, print_table, printed_by
-from headway.cli.target import DashboardUrl, Target, unloaded_argument
+from headway.cli.output import Column, print_table, printed_by, wide_option
+from headway.cli.target import DashboardUrl, Target, masked, unloaded_argument
 from headway.domain.text import span
 from headway.errors import ConfigurationError
 from headway.worker.settings import Retention, WorkerSettings
 
-COLUMNS = (Column("SETTING"), Column("VALUE", shrinks=True), Column("FROM", shrinks=True))
+COLUMNS = (Column("SETTING"), Column("FROM", shrinks=True), Column("VALUE", below=True))
 IN_SECONDS = frozenset(
     {
         "forget_audit_after",
@@ -41,10 +40,6 @@ DERIVED = {
     "reap_every": "a tenth of the lease, at most 1 s",
 }
 
-_SECRET = re.compile(
-    r"(?P<before>://[^:/@\s]*:)\S*(?=@)|(?P<name>(?:password|token|secret)=)[^&\s]*"
-)
-
 
 @click.group()
 def config() -> None:
@@ -52,20 +47,16 @@ def config() -> None:
 
 
 def _print_settings(found: list[Setting]) -> None:
-    print_table(COLUMNS, [(each.name, each.value, each.source) for each in found])
+    print_table(COLUMNS, [(each.name, each.source, each.value) for each in found])
 
 
 @config.command()
 @unloaded_argument
+@wide_option
 @printed_by(_print_settings)
 def show(target: Target) -> list[Setting]:
     """Show the settings in effect, and where each was set. Secrets are masked."""
     return list(_settings(target))
-
-
-def masked(text: str) -> str:
-    """A URL without its secrets."""
-    return _SECRET.sub(lambda match: f"{match['before'] or match['name']}***", text)
 
 
 def _settings(target: Target) -> Iterator[Setting]:

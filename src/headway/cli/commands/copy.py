@@ -15,7 +15,7 @@ from headway.cli.actions import confirm
 from headway.cli.event_loop import run_loop
 from headway.cli.json_results import CopyResult
 from headway.cli.output import printed_by, say, tell, watched
-from headway.cli.target import Target
+from headway.cli.target import COMMAND_LINE, Target
 from headway.domain.text import plural
 from headway.ports.transfer import Transfer
 from headway.runtime.store_errors import in_short, is_transient
@@ -47,7 +47,7 @@ def copy(source: str, target: str, history: bool, follow: bool, confirmed: bool)
     a running job moves when it has ended. The command ends when FROM is empty. Interrupted at any
     moment, even by kill -9, run it again: no job is lost, none runs twice.
     """
-    one, other = (Target(text, "the command line").load_app() for text in (source, target))
+    one, other = (Target(text, COMMAND_LINE).load_app() for text in (source, target))
     mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
     return run_loop(_copy(mover, one, other, follow=follow, confirmed=confirmed))
 

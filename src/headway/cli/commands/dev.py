@@ -24,4 +24,4 @@ def dev(target: Target, port: int | None, no_dashboard: bool) -> None:
     """
     if port is not None and no_dashboard:
         raise click.UsageError("--port and --no-dashboard do not go together")
-    raise SystemExit(develop(target.text, port=port, dashboard=not no_dashboard))
+    raise SystemExit(develop(target, port=port, dashboard=not no_dashboard))

@@ -11,7 +11,7 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.event_loop import run_loop
-from headway.cli.target import app_argument
+from headway.cli.target import app_argument, command_line
 from headway.domain.queries import is_alive
 
 ANSWER_WITHIN = 5.0
@@ -38,7 +38,7 @@ async def _check(app: Headway, *, worker: bool) -> str:
             if missing:
                 raise Failed(
                     f"the schema of {app.store.name} lacks {', '.join(missing)}: "
-                    "run `headway migrate up`",
+                    f"run: {command_line('migrate up')}",
                     Exit.UNREACHABLE,
                 )
             if worker:

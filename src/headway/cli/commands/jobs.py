@@ -12,7 +12,7 @@ from headway.cli.commands.jobs_tail import tail_jobs
 from headway.cli.filters import filter_argument, targets_argument
 from headway.cli.job_text import moment_now, note_on, print_job
 from headway.cli.lists import add_list, print_list
-from headway.cli.output import Column, json_option, printed_by
+from headway.cli.output import Column, json_option, printed_by, wide_option
 from headway.cli.session import in_session
 from headway.cli.target import DashboardUrl, target_option
 from headway.cli.times import duration
@@ -22,13 +22,13 @@ from headway.domain.text import ago
 from headway.domain.views import Batch, JobAction, JobDetail
 
 COLUMNS = (
-    Column("ID"),
+    Column("ID", id=True),
     Column("TYPE", shrinks=True),
     Column("STATE"),
-    Column("QUEUE", shrinks=True),
-    Column("FAILED", right=True),
-    Column("CREATED"),
-    Column("NOTE", shrinks=True),
+    Column("QUEUE", shrinks=True, spare=2),
+    Column("FAILED", right=True, spare=1),
+    Column("CREATED", spare=3),
+    Column("NOTE", below=True),
 )
 
 
@@ -84,6 +84,7 @@ def show(id: str, target: Headway | DashboardUrl) -> JobDetail:
 @click.option(
     "--every", type=duration, default="500ms", show_default=True, help="Time between two looks."
 )
+@wide_option
 @json_option
 def tail(
     words: tuple[str, ...], target: Headway | DashboardUrl, last: int, every: float, as_json: bool

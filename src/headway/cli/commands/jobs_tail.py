@@ -18,7 +18,7 @@ import msgspec
 from headway.app import Headway
 from headway.cli.filters import read_filter
 from headway.cli.job_text import moment_now, note_on
-from headway.cli.output import in_colour, print_json_line, say
+from headway.cli.output import in_colour, print_json_line, say, short_id, terminal_width
 from headway.cli.safe_text import harmless
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl
@@ -33,6 +33,8 @@ MOST_ENDED = 3_000
 OVERLAP = 2.0
 """Seconds that two looks overlap, for late commits."""
 REMEMBERED = 10_000
+WIDE = 120
+"""Columns of a terminal that shows whole ids."""
 
 State = tuple[JobState, int, int, int]
 
@@ -116,8 +118,12 @@ class _Tail:
         state = shown_state(job, now)
         when = _happened_at(job).astimezone().strftime("%H:%M:%S")
         pad = " " * (9 - len(state))
-        line = f"{job.type}  {job.id}  {note_on(job, now)}".rstrip()
+        line = f"{job.type}  {self._id(job)}  {note_on(job, now)}".rstrip()
         click.echo(f"{when}  {in_colour(state)}{pad}  {harmless(line)}")
+
+    def _id(self, job: JobRecord) -> str:
+        columns = terminal_width()
+        return job.id if columns is None or columns >= WIDE else short_id(job.id)
 
 
 def _state(job: JobRecord) -> State:

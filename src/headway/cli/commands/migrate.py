@@ -7,8 +7,17 @@ import click
 from headway.app import Headway
 from headway.cli.errors import Exit
 from headway.cli.event_loop import run_loop
-from headway.cli.output import Column, json_option, print_json, print_table, printed_by, say, tell
-from headway.cli.target import app_argument
+from headway.cli.output import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    printed_by,
+    say,
+    tell,
+    wide_option,
+)
+from headway.cli.target import app_argument, command_line
 from headway.ports.store import MigrationStatus
 
 
@@ -37,11 +46,12 @@ def _print_steps(steps: list[MigrationStatus]) -> None:
         (step.name, step.applied_at.isoformat(" ", "seconds") if step.applied_at else "missing")
         for step in steps
     ]
-    print_table((Column("STEP"), Column("APPLIED AT")), rows)
+    print_table((Column("STEP", shrinks=True), Column("APPLIED AT")), rows)
 
 
 @migrate.command()
 @app_argument
+@wide_option
 @printed_by(_print_steps)
 def status(app: Headway) -> list[MigrationStatus]:
     """Show which steps are applied, and which are missing."""
@@ -56,7 +66,7 @@ def check(app: Headway) -> None:
         step.name for step in run_loop(app.store.migration_status()) if step.applied_at is None
     ]
     if missing:
-        say(f"{app.store.name} lacks {', '.join(missing)}; run: headway migrate up")
+        say(f"{app.store.name} lacks {', '.join(missing)}; run: {command_line('migrate up')}")
         raise SystemExit(Exit.PROBLEM)
     say(f"{app.store.name} is up to date")
 

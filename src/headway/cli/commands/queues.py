@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from headway.app import Headway
+from headway.cli.job_text import moment_now
 from headway.cli.json_results import PauseResult
-from headway.cli.output import Column, print_table, printed_by, tell
+from headway.cli.output import Column, print_table, printed_by, tell, wide_option
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
 from headway.cli.worker.process import run_worker
-from headway.domain.text import moment, span
+from headway.domain.text import ago, span
 from headway.domain.views import Count, QueueSummary, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
@@ -22,11 +23,12 @@ STATES = (
     ShownState.BLOCKED,
     ShownState.FAILED,
 )
+SPARE = {ShownState.BLOCKED: 3, ShownState.SCHEDULED: 2}
 COLUMNS = (
     Column("QUEUE", shrinks=True),
-    *(Column(state.upper(), right=True) for state in STATES),
-    Column("OLDEST", right=True),
-    Column("PER SECOND", right=True),
+    *(Column(state.upper(), right=True, spare=SPARE.get(state, 0)) for state in STATES),
+    Column("OLDEST", right=True, spare=1),
+    Column("PER SECOND", right=True, spare=4),
     Column("WORKERS", right=True),
     Column("PAUSED"),
 )
@@ -38,6 +40,7 @@ def queues() -> None:
 
 
 def _print_queues(found: list[QueueSummary]) -> None:
+    now = moment_now()
     rows = [
         (
             queue.name,
@@ -45,7 +48,7 @@ def _print_queues(found: list[QueueSummary]) -> None:
             None if queue.oldest_waiting is None else span(queue.oldest_waiting),
             f"{queue.per_second:,.1f}",
             queue.workers,
-            "" if queue.paused_at is None else f"since {moment(queue.paused_at)}",
+            "" if queue.paused_at is None else ago(queue.paused_at, now),
         )
         for queue in found
     ]
@@ -54,6 +57,7 @@ def _print_queues(found: list[QueueSummary]) -> None:
 
 @queues.command("list")
 @target_argument
+@wide_option
 @printed_by(_print_queues)
 def list_(target: Headway | DashboardUrl) -> list[QueueSummary]:
     """List queues that hold jobs, were paused, or have a worker."""

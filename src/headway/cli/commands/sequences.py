@@ -9,7 +9,7 @@ from headway.cli.commands.sequences_tree import print_tree
 from headway.cli.job_text import moment_now, note_on
 from headway.cli.json_results import SequenceResult
 from headway.cli.lists import add_list, print_list
-from headway.cli.output import Column, print_fields, print_table, printed_by
+from headway.cli.output import Column, print_fields, print_table, printed_by, wide_option
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option
 from headway.domain.lifecycle import shown_state
@@ -18,19 +18,19 @@ from headway.domain.text import ago
 from headway.domain.views import SequenceGraph, SequencePage
 
 COLUMNS = (
-    Column("ID"),
+    Column("ID", id=True),
     Column("TYPE", shrinks=True),
     Column("STATE"),
-    Column("AT", shrinks=True),
-    Column("JOBS", right=True),
-    Column("CREATED"),
+    Column("AT", shrinks=True, spare=1),
+    Column("JOBS", right=True, spare=2),
+    Column("CREATED", spare=3),
 )
 JOBS = (
-    Column("POSITION", right=True),
+    Column("POSITION", right=True, spare=1),
     Column("TYPE", shrinks=True),
     Column("STATE"),
-    Column("ID"),
-    Column("NOTE", shrinks=True),
+    Column("ID", id=True),
+    Column("NOTE", below=True),
 )
 
 
@@ -80,6 +80,7 @@ def _print_sequence(shown: SequenceResult) -> None:
 @sequences.command()
 @click.argument("id")
 @target_option
+@wide_option
 @printed_by(_print_sequence)
 def show(id: str, target: Headway | DashboardUrl) -> SequenceResult:
     """Show one sequence, job by job; ID is its own or that of one of its jobs."""
@@ -110,6 +111,7 @@ def show(id: str, target: Headway | DashboardUrl) -> SequenceResult:
     show_default=True,
     help="Most jobs to show.",
 )
+@wide_option
 @printed_by(print_tree)
 def tree(id: str, target: Headway | DashboardUrl, limit: int) -> SequenceGraph:
     """Show all jobs under the root of a job or sequence: continuations, started jobs, blockers."""

@@ -6,22 +6,27 @@ from collections import defaultdict
 
 import click
 
-from headway.cli.output import in_colour, say
-from headway.cli.safe_text import harmless
+from headway.cli.output import in_colour, say, short_id, terminal_width
+from headway.cli.safe_text import harmless, width
 from headway.domain.views import EdgeKind, GraphNode, SequenceGraph
 
 WORDS = {EdgeKind.STARTED: "started", EdgeKind.BLOCKS: "waits for"}
 
 
 def print_tree(graph: SequenceGraph) -> None:
-    for line in tree_lines(graph):
+    lines = tree_lines(graph)
+    columns = terminal_width()
+    if columns is not None and any(width(click.unstyle(line)) > columns for line in lines):
+        lines = tree_lines(graph, short=True)
+    for line in lines:
         click.echo(line)
     if not graph.complete:
         say("there are more jobs; --limit shows more of them")
 
 
-def tree_lines(graph: SequenceGraph) -> list[str]:
-    """The root job, under each job what came of it and what it waits for."""
+def tree_lines(graph: SequenceGraph, *, short: bool = False) -> list[str]:
+    """The root job, under each job what came of it and what it waits for; with short ids or whole
+    ones."""
     nodes = {node.job_id: node for node in graph.nodes}
     below: dict[str, list[tuple[EdgeKind, str]]] = defaultdict(list)
     reached: set[str] = set()
@@ -39,7 +44,7 @@ def tree_lines(graph: SequenceGraph) -> list[str]:
     rest = [id for id in nodes if id not in reached and id != graph.root_id]
     for id in [*first, *rest, *nodes]:  # a cycle would otherwise hide what is on it
         if id not in drawn:
-            _draw(id, nodes, below, drawn, lines)
+            _draw(id, nodes, below, drawn, lines, short=short)
     return lines
 
 
@@ -49,20 +54,23 @@ def _draw(
     below: dict[str, list[tuple[EdgeKind, str]]],
     drawn: set[str],
     lines: list[str],
+    *,
+    short: bool,
 ) -> None:
     stack = [(root, "", "")]  # not recursion: sequences may be long
     while stack:
         id, lead, indent = stack.pop()
         node = nodes.get(id)
+        shown = harmless(short_id(id) if short else id)
         if node is None:
-            lines.append(f"{lead}{harmless(id)}  (not shown)")
+            lines.append(f"{lead}{shown}  (not shown)")
             continue
         if id in drawn:
-            lines.append(f"{lead}{harmless(f'{node.type}  {id}')}  (see above)")
+            lines.append(f"{lead}{harmless(node.type)}  {shown}  (see above)")
             continue
         drawn.add(id)
         tries = f"  {node.attempts} failed" if node.attempts else ""
-        lines.append(f"{lead}{harmless(node.type)}  {in_colour(node.state)}  {harmless(id)}{tries}")
+        lines.append(f"{lead}{harmless(node.type)}  {in_colour(node.state)}  {shown}{tries}")
         branches = [each for each in below[id] if each[0] is not EdgeKind.CONTINUES]
         steps = [child for link, child in below[id] if link is EdgeKind.CONTINUES]
         # The next step stands below this one, not deeper: a sequence goes straight down.

@@ -11,6 +11,7 @@ from datetime import datetime
 
 import click
 
+from headway.cli.apps import code_line
 from headway.cli.output import colours_wanted
 from headway.cli.safe_text import harmless
 from headway.domain import events
@@ -109,4 +110,7 @@ def _after(event: events.AttemptFailed) -> str:
 
 
 def _error(event: events.AttemptFailed) -> str:
-    return harmless(str(event.failure), longest=LONGEST_ERROR)
+    """`shop.py:14: ValueError: …`"""
+    line = code_line(event.failure.traceback)
+    error = harmless(str(event.failure), longest=LONGEST_ERROR)
+    return error if line is None else f"{line}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 from headway.app import Headway
@@ -9,6 +10,7 @@ from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.doctor.postgres import examine_postgres
 from headway.cli.doctor.sqlite import examine_sqlite
 from headway.cli.json_results import Diagnosis
+from headway.cli.target import command_line
 from headway.domain.text import moment, plural, span
 from headway.domain.views import Count, QueueSummary, ShownState, TypeSummary, WorkerSummary
 from headway.errors import HeadwayError
@@ -32,7 +34,9 @@ async def examine_store(app: Headway) -> list[Diagnosis]:
     if missing:
         return [
             *found,
-            fail("schema", f"{', '.join(missing)} is missing", "Run: headway migrate up"),
+            fail(
+                "schema", f"{', '.join(missing)} is missing", f"Run: {command_line('migrate up')}"
+            ),
         ]
     found.append(ok("schema", f"up to date, {steps[-1].name}" if steps else "none is needed"))
     async with app:
@@ -98,7 +102,7 @@ async def _examine_work(questions: Questions) -> list[Diagnosis]:
             warn(
                 "dead letters",
                 f"{plural(failed.value, 'job')} failed for good",
-                "Look at them with: headway jobs list state:failed",
+                f"Look at them with: {command_line('jobs list state:failed')}",
             )
             if failed.value
             else ok("dead letters", "none")
@@ -117,7 +121,7 @@ def _workers(workers: list[WorkerSummary], types: list[TypeSummary]) -> list[Dia
             fail(
                 "workers",
                 f"none is alive, with {plural(waiting, 'due job')} waiting",
-                "Run: headway worker",
+                f"Run: {command_line('worker', runs_code=True)}",
             )
         )
     else:
@@ -170,7 +174,7 @@ def _queues(queues: list[QueueSummary]) -> list[Diagnosis]:
                     "queues",
                     f"{queue.name} is paused since {moment(queue.paused_at)}, "
                     f"with {plural(waiting, 'due job')} waiting",
-                    f"Run: headway queues resume {queue.name}",
+                    f"Run: {command_line(f'queues resume {shlex.quote(queue.name)}')}",
                 )
             )
         elif queue.oldest_waiting is not None and queue.oldest_waiting > LONG_WAIT:
@@ -178,7 +182,7 @@ def _queues(queues: list[QueueSummary]) -> list[Diagnosis]:
                 warn(
                     "queues",
                     f"the oldest due job of {queue.name} waits for {span(queue.oldest_waiting)}",
-                    "Run more workers for this queue, or see why with: headway why ID",
+                    f"Run more workers for this queue, or see why with: {command_line('why ID')}",
                 )
             )
     return found or [ok("queues", "no job waits for long")]

@@ -67,13 +67,13 @@ async def _work(
         was_asked = _stop_on_signals(worker)
         with nullcontext() if address is None else metrics_server(worker, address, page):
             await worker.run(drain=drain)
-    if was_asked() and _handlers_go_on():
+    if was_asked() and handlers_go_on():
         _log.warning("the process ends with handlers that did not stop")
         logging.shutdown()
         os._exit(0)  # else Python would wait for them
 
 
-def _handlers_go_on() -> bool:
+def handlers_go_on() -> bool:
     """Whether a handler ignores its interruption, in a task or in a thread."""
     return len(asyncio.all_tasks()) > 1 or any(
         thread.name.startswith(HANDLER_THREAD) for thread in threading.enumerate()

@@ -10,6 +10,7 @@ import time
 
 import click
 
+from headway.cli.target import target_environment
 from headway.cli.worker.parent_pipe import Parent
 from headway.runtime.process_number import VARIABLE
 
@@ -33,7 +34,9 @@ class _Child:
         self._started = time.monotonic()
         self.process = subprocess.Popen(
             self._command,
-            env=self._parent.environment({**os.environ, VARIABLE: str(self.number)}),
+            env=self._parent.environment(
+                {**os.environ, **target_environment(), VARIABLE: str(self.number)}
+            ),
             pass_fds=(self._parent.child_end,),
             # A session of its own: Ctrl-C reaches the supervisor alone, which passes it on once.
             start_new_session=True,

@@ -28,7 +28,8 @@ class Command(BaseCommand):
         ours = {"HEADWAY_APP": "headway.django:app", "PYTHONPATH": os.pathsep.join(paths)}
         before, argv = {name: os.environ.get(name) for name in ours}, sys.argv
         os.environ.update(ours)
-        sys.argv = ["headway", *(each for each in arguments if each != "--")]
+        # The name begins usage lines and commands that are printed.
+        sys.argv = ["python manage.py headway", *(each for each in arguments if each != "--")]
         try:
             main()
         except SystemExit as end:
