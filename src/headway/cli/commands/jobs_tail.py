@@ -25,6 +25,7 @@ from headway.cli.target import DashboardUrl
 from headway.domain.job import JobRecord, JobState
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, Age, JobFilter
+from headway.domain.validation import is_id
 
 AT_ONCE = 200
 """Newest and running jobs read in one look."""
@@ -41,7 +42,12 @@ def tail_jobs(
     target: Headway | DashboardUrl, words: Sequence[str], *, last: int, every: float, as_json: bool
 ) -> None:
     async def run(session: Session) -> None:
-        tail = _Tail(session, read_filter(words), as_json=as_json)
+        which = read_filter(words)
+        if not all(map(is_id, which.ids)):  # searched for once, not at every look
+            page = await session.questions.jobs(JobFilter(ids=which.ids), limit=MAX_PAGE)
+            found = tuple(job.id for job in page.jobs)
+            which = msgspec.structs.replace(which, ids=found or which.ids)
+        tail = _Tail(session, which, as_json=as_json)
         await tail.begin(last)
         while True:
             await asyncio.sleep(every)
