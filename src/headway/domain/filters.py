@@ -311,7 +311,7 @@ def _has_value(input: str, word: str, hidden: tuple[str, ...]) -> bool:
                 if not any(each in plain for each in hidden):
                     ahead.append(inner)
         elif isinstance(value, list):
-            ahead += cast("list[Any]", value)
+            ahead.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
         elif _as_text(value) == word:
             return True
     return False

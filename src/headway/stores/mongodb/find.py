@@ -90,18 +90,21 @@ class MongoFind(MongoPart):
 
     @reading
     def find_ids(self, endings: Sequence[str], *, cursor: str | None = None) -> Operation[IdPage]:
-        reach: Document = {} if cursor is None else {"_id": {"$lt": cursor}}
-        documents: list[Document] = yield self._commands.aggregate(
-            {"$match": reach},
-            {"$sort": {"_id": -1}},
-            {"$limit": IDS_COMPARED},
-            {"$project": {"_id": 1}},
-            {"$match": {"_id": {"$regex": f"(?:{'|'.join(map(re.escape, endings))})$"}}},
-        )
+        reach: Document = {} if cursor is None else {"$lt": cursor}
         rest: list[Document] = yield self._commands.find(
-            reach, {"_id": 1}, sort={"_id": -1}, limit=1, skip=IDS_COMPARED - 1
+            {"_id": reach} if reach else {},
+            {"_id": 1},
+            sort={"_id": -1},
+            limit=1,
+            skip=IDS_COMPARED - 1,
         )
-        return IdPage([each["_id"] for each in documents], rest[0]["_id"] if rest else None)
+        last: str | None = rest[0]["_id"] if rest else None
+        bounds = reach if last is None else {**reach, "$gte": last}
+        ending = f"(?:{'|'.join(map(re.escape, endings))})$"
+        documents: list[Document] = yield self._commands.find(
+            {"_id": {**bounds, "$regex": ending}}, {"_id": 1}, sort={"_id": -1}
+        )
+        return IdPage([each["_id"] for each in documents], last)
 
     @reading
     def count(
