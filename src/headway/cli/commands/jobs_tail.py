@@ -42,11 +42,7 @@ def tail_jobs(
     target: Headway | DashboardUrl, words: Sequence[str], *, last: int, every: float, as_json: bool
 ) -> None:
     async def run(session: Session) -> None:
-        which = read_filter(words)
-        if not all(map(is_id, which.ids)):  # searched for once, not at every look
-            page = await session.questions.jobs(JobFilter(ids=which.ids), limit=MAX_PAGE)
-            found = tuple(job.id for job in page.jobs)
-            which = msgspec.structs.replace(which, ids=found or which.ids)
+        which = await _with_whole_ids(session, read_filter(words))
         tail = _Tail(session, which, as_json=as_json)
         await tail.begin(last)
         while True:
@@ -55,6 +51,21 @@ def tail_jobs(
 
     with contextlib.suppress(KeyboardInterrupt):  # ends the command
         in_session(target, run)
+
+
+async def _with_whole_ids(session: Session, which: JobFilter) -> JobFilter:
+    """The endings of ids are searched for once, not at every look."""
+    ask = session.questions.jobs
+    if not all(map(is_id, which.ids)):
+        page = await ask(JobFilter(ids=which.ids), limit=MAX_PAGE)
+        which = msgspec.structs.replace(which, ids=tuple(job.id for job in page.jobs) or which.ids)
+    for word in which.words:
+        jobs = (await ask(JobFilter(words=(word,)), limit=2)).jobs
+        alone = len(jobs) == 1 and not which.ids
+        if alone and jobs[0].id.endswith(word.lower().removeprefix("…")):
+            rest = tuple(each for each in which.words if each != word)
+            which = msgspec.structs.replace(which, ids=(jobs[0].id,), words=rest)
+    return which
 
 
 class _Tail:

@@ -26,7 +26,9 @@ async def list_jobs(request: Request) -> Response:
     found, count = Page([], None), Count(0)
     if search.which is not None:
         found = await context.ask(Questions.jobs, search.which, cursor=cursor, limit=PAGE)
-        count = await context.ask(Questions.count, search.which, at_most=COUNTED)
+        count = Count(len(found.jobs))
+        if cursor is not None or found.cursor is not None:  # these are not all
+            count = await context.ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "jobs.html",
