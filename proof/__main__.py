@@ -39,7 +39,7 @@ PARTS = (
     "deploy",
     "backlog",
 )
-WHEN_NAMED = ("copy", "failover", "mongodb")
+WHEN_NAMED = ("move", "failover", "mongodb")
 """Parts about clusters and moving between them, which take ten minutes more."""
 EVERY = PARTS + WHEN_NAMED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +15,10 @@ import psycopg
 from headway import Headway, Job
 from headway.domain.job import NewJob
 from headway.domain.orders import ClaimOrder, QueueShare
+from headway.domain.queries import JobFilter
 from headway.domain.settlement import Complete, Settled, Settlement
-from headway.errors import StoreError, StoreUnreachable
+from headway.domain.views import JobAction
+from headway.errors import AmbiguousId, StoreError, StoreUnreachable
 from headway.jobs.ids import new_id, new_token
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
@@ -224,6 +227,29 @@ async def _settle_when_busy() -> str | None:
         await app.worker().run(drain=True)
         state = (await job.get()).state
     return None if state == "completed" else f"a job that succeeded is {state}"
+
+
+def ambiguous_id(dsn: str) -> str | None:
+    """An action on the ending of several ids changes no job."""
+    return asyncio.run(_act_on_an_ambiguous_id())
+
+
+async def _act_on_an_ambiguous_id() -> str | None:
+    app = Headway(MemoryStore())
+
+    @app.job
+    async def brief() -> None: ...
+
+    ids = [f"01890a5d-ac96-774b-bcce-b302099{digit}8057" for digit in "ab"]
+    async with app:
+        await app.start_many([brief.request().using(id=id) for id in ids])
+        actions = app.actions("checker")
+        with contextlib.suppress(AmbiguousId):
+            await actions.act(JobAction.CANCEL, ["8057"])
+        with contextlib.suppress(AmbiguousId):
+            await actions.act_on_all(JobAction.CANCEL, JobFilter(ids=("8057",)))
+        states = [str((await app.get(id)).state) for id in ids]
+    return None if states == ["pending", "pending"] else f"the jobs are {' and '.join(states)}"
 
 
 async def _claim(store: PostgresStore) -> list[str]:

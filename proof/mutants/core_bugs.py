@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from headway.admin import id_lookup
 from headway.after_commit.effects import Effects
 from headway.after_commit.publisher import Publisher
 from headway.client.client import Client
@@ -273,6 +274,13 @@ def reapers_that_do_not_wait() -> None:
 def suspects_at_any_time() -> None:
     never = property(lambda self: False, lambda self, _: None)
     type.__setattr__(slots.Slots, "only_healthy", never)
+
+
+def first_of_several_ids() -> None:
+    async def only_one(store: Any, ending: str, lookup: Any) -> str:
+        return next(iter(lookup.found[ending]))
+
+    id_lookup._only_one = only_one
 
 
 SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {

@@ -66,6 +66,7 @@ def bugs() -> list[Bug]:
         Bug("bound that skips late commits", core_bugs.bound_without_looking, "late_commit"),
         Bug("claim repeated by another token", core_bugs.claims_forgotten, "lost_claim"),
         Bug("busy store taken for a bad job", core_bugs.trouble_is_the_jobs_fault, "busy_store"),
+        Bug("first of several ids acted on", core_bugs.first_of_several_ids, "ambiguous_id"),
         Bug("dedup without its lock", core_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(

@@ -6,7 +6,8 @@
     │   ├── InvalidPayload        an input or output that cannot be stored
     │   ├── InvalidOption         a lease, attempt, timeout or priority out of range
     │   ├── UnknownJobType        the app has no job type of this name
-    │   └── DuplicateJob          the id given for a new job is taken
+    │   ├── DuplicateJob          the id given for a new job is taken
+    │   └── AmbiguousId           several jobs have ids with this ending
     ├── ConfigurationError        the app is put together wrongly: URLs, extras, registration
     ├── JobNotFound
     ├── WrongState                the state of the job does not allow the action
@@ -80,6 +81,23 @@ class DuplicateJob(InvalidRequest):
         )
 
 
+class AmbiguousId(InvalidRequest):
+    """Not exactly one job is known to have an id with this ending."""
+
+    def __init__(self, ending: str, candidates: Sequence[str], *, searched: int | None) -> None:
+        """`candidates` describe the jobs that were found; `searched`: the number of ids that were
+        compared, if these were not all."""
+        self.ending = ending
+        named = ", ".join(candidates)
+        if searched is None:
+            why = f"the ids of several jobs end with {ending}"
+        else:
+            why = (
+                f"only the newest {searched:,} jobs were searched for an id that ends with {ending}"
+            )
+        super().__init__(f"{why}; give the whole id" + (f": {named}" if named else ""))
+
+
 class ConfigurationError(HeadwayError):
     """The app is put together wrongly."""
 
@@ -89,7 +107,8 @@ class JobNotFound(HeadwayError):
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
-        super().__init__(f"there is no job {job_id}; it never existed, was deleted, or was pruned")
+        named = job_id if len(job_id) >= 36 else f"whose id ends with {job_id}"
+        super().__init__(f"there is no job {named}; it never existed, was deleted, or was pruned")
 
 
 class WrongState(HeadwayError):

@@ -58,6 +58,8 @@ FILTERS = [
     "finished:<10s",
     "finished:>1h",
     "state:failed queue:queue0 error:7",
+    "timeout",
+    "type3 state:failed",
 ]
 
 
@@ -75,6 +77,7 @@ def questions(app: Headway, failed: str, blocked: str) -> dict[str, Callable[[],
         "failures of a queue": lambda: insights.failures(parse_filter("queue:queue0")),
         "failures by error": lambda: insights.failures(parse_filter("error:order")),
         "job": lambda: insights.job(failed),
+        "job by the ending of its id": lambda: insights.job(failed[-8:]),
         "why": lambda: insights.why(blocked),
         "graph": lambda: insights.graph(failed),
         "sequences": lambda: insights.sequences(JobFilter()),

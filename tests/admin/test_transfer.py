@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from headway import After, Headway, Job, JobState
 from headway.admin import transfer
-from headway.admin.transfer import Mover
+from headway.admin.transfer import Copier, Mover
 from headway.errors import InvalidOption
 from headway.notifiers.local import LocalNotifier
 from headway.ports.store import Store
@@ -93,7 +93,7 @@ async def move_all(mover: Mover) -> int:
     moved, cursor = 0, None
     while True:
         step = await mover.step(cursor)
-        moved, cursor = moved + step.moved, step.cursor
+        moved, cursor = moved + step.arrived, step.cursor
         if cursor is None:
             return moved
 
@@ -205,6 +205,53 @@ async def test_history_moves_when_asked_for(places: tuple[Place, Place]) -> None
 
     assert await target.everything() == before
     assert await source.everything() == {}
+
+
+async def copy_all(places: tuple[Place, Place]) -> tuple[int, int]:
+    """One pass; how many jobs were copied, and how many completed ones were not."""
+    source, target = places
+    copier = Copier(source.transfer, target.transfer)
+    copied, left, cursor = 0, 0, None
+    while True:
+        step = await copier.step(cursor)
+        copied, left, cursor = copied + step.arrived, left + step.waiting, step.cursor
+        if cursor is None:
+            return copied, left
+
+
+async def test_completed_jobs_are_copied(places: tuple[Place, Place]) -> None:
+    source, target = places
+    await source.app.start_many([source.work.request(str(n)) for n in range(300)])
+    done = await source.app.start(source.work.request("done"))
+    failed = await source.app.start(source.fail.request("failed"))
+    await source.app.worker().run(drain=True)
+    waiting = await source.app.start(source.work.request("open"))
+    last = await source.app.start(source.gather.request("last").using(blockers=[done, waiting]))
+    before = await source.everything()
+    can_run = {done.id, failed.id, waiting.id, last.id}
+
+    assert await copy_all(places) == (300, 1)
+    assert await copy_all(places) == (0, 1)
+
+    assert await source.everything() == before
+    assert await target.everything() == {id: before[id] for id in before.keys() - can_run}
+    assert await target.app.worker().run(drain=True) is None
+    assert len(await target.everything()) == 300
+
+
+async def test_copied_jobs_can_be_moved(places: tuple[Place, Place]) -> None:
+    """A job that waits for a copied one takes it along: the copy stays, and nothing is lost."""
+    source, target = places
+    done = await source.app.start(source.work.request("done"))
+    await source.app.worker().run(drain=True)
+    assert await copy_all(places) == (1, 0)
+    last = await source.app.start(source.gather.request("last").using(blockers=[done]))
+
+    assert await move_all(mover(places)) == 2
+
+    assert await source.everything() == {}
+    await target.app.worker().run(drain=True)
+    assert await target.app.wait(target.app.sequence(last.id, target.gather)) == "done"
 
 
 async def test_what_waits_travels_with_what_it_waits_for(places: tuple[Place, Place]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headway.admin.json_answers import describe_payloads
 from headway.cli.json_results import RESULTS
 
 FILE = Path(__file__).parents[2] / "docs" / "command-schema.json"
@@ -19,6 +20,7 @@ def schema() -> str:
     shapes, definitions = msgspec.json.schema_components(
         RESULTS.values(), ref_template="#/$defs/{name}"
     )
+    describe_payloads(definitions)
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What `headway COMMAND --json` prints",

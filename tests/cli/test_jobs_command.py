@@ -13,6 +13,8 @@ from headway import JobState
 from tests.cli.command import command, printed
 from tests.cli.populated_store import Populated, make_app, populate
 
+ALIKE = ("7302099a8057", "8302099a8057", "9302099a8059")
+
 
 @pytest.fixture
 def jobs(dsn: str) -> Populated:
@@ -58,8 +60,10 @@ def test_a_table_for_people(dsn: str, jobs: Populated) -> None:
 
 def test_shows_one_job(dsn: str, jobs: Populated) -> None:
     shown = printed("jobs", "show", jobs.failed, "-a", dsn)
-    assert shown["job"]["input"] == '{"order_id":8}'
+    assert shown["job"]["input"] == {"order_id": 8}
+    assert shown["job"]["last_error"]["message"] == "the tax office is closed for 8"
     assert [each["outcome"] for each in shown["attempts"]] == ["failed", "failed"]
+    assert {each["error"]["type"] for each in shown["attempts"]} == {"RuntimeError"}
     text = command("jobs", "show", jobs.failed, "-a", dsn).stdout
     assert "attempt 2 failed" in text
     assert 'raise RuntimeError(f"the tax office' in text
@@ -172,11 +176,58 @@ def test_queues(dsn: str, jobs: Populated) -> None:
     assert found["tax"]["paused_at"] is not None
     assert found["tax"]["states"]["failed"] == {"value": 2, "exact": True}
     assert found["default"]["paused_at"] is None
-    assert printed("queues", "resume", "tax", "-a", dsn) == {"queues": ["tax"], "paused": False}
+    resumed = {"queues": ["tax"], "paused": False, "warnings": []}
+    assert printed("queues", "resume", "tax", "-a", dsn) == resumed
     text = command("queues", "list", "-a", dsn).stdout
     assert [line.split()[0] for line in text.splitlines()] == [
         "QUEUE", "default", "mail", "nobody", "tax",
     ]  # fmt: skip
+
+
+def test_a_queue_that_nobody_uses_is_paused_with_a_warning(dsn: str, jobs: Populated) -> None:
+    for verb in ("pause", "resume", "resume"):
+        done = command("queues", verb, "nobdy", "-a", dsn)
+        assert (done.exit_code, done.stdout) == (0, f"nobdy {verb}d\n")
+        warning = "no job, worker or job type uses queue nobdy; did you mean nobody?"
+        assert done.stderr == f"Warning: {warning}\n"
+        assert printed("queues", verb, "nobdy", "-a", dsn)["warnings"] == [warning]
+    assert command("queues", "pause", "zzz", "-a", dsn).stderr.endswith("uses queue zzz\n")
+
+
+def test_short_ids_can_be_used(dsn: str, jobs: Populated) -> None:
+    def short(id: str) -> str:
+        return f"…{id[-8:]}"
+
+    def done(*words: str) -> int:
+        return int(printed("jobs", *words, "-a", dsn)["changed"])
+
+    assert printed("jobs", "show", short(jobs.failed), "-a", dsn)["job"]["id"] == jobs.failed
+    assert printed("why", short(jobs.failed)[1:], "-a", dsn)["job_id"] == jobs.failed
+    shown = printed("sequences", "show", short(jobs.sequence), "-a", dsn)
+    assert (shown["id"], len(shown["jobs"])) == (jobs.sequence, 2)
+    tree = printed("sequences", "tree", short(jobs.sequence), "-a", dsn)
+    assert tree["root_id"] == jobs.sequence
+    assert ids(dsn, f"id:{short(jobs.failed)}", short(jobs.failed)) == [jobs.failed]
+    assert done("retry", short(jobs.failed)) == 1
+    assert state_of(dsn, jobs.failed) is JobState.PENDING
+    assert done("trigger", short(jobs.scheduled)) == 1
+    assert done("cancel", short(jobs.scheduled), jobs.failed, "--yes") == 2
+    assert done("delete", short(jobs.scheduled), "--yes") == 1
+    assert command("jobs", "show", short(jobs.scheduled), "-a", dsn).exit_code == 3
+
+
+def test_an_ambiguous_id_is_refused_before_it_asks(dsn: str) -> None:
+    app = make_app(dsn)
+    one, two, other = (f"01890a5d-ac96-774b-bcce-{end}" for end in ALIKE)
+    with app.sync as client:
+        for id in (one, two, other):
+            client.start(app.request("charge", order_id=7).using(id=id))
+    for words in (("8057",), ("8057", other)):
+        result = command("jobs", "cancel", *words, "--yes", "-a", dsn)
+        assert (result.exit_code, result.stdout) == (2, "")
+        for id in (one, two):
+            assert f"{id} (charge, pending)" in result.stderr
+    assert state_of(dsn, other) is JobState.PENDING
 
 
 def test_stats_and_workers(dsn: str, jobs: Populated) -> None:
@@ -196,7 +247,9 @@ def test_stats_and_workers(dsn: str, jobs: Populated) -> None:
         (("why", "01a1dd6f-c9a4-7ff5-8e0a-3cbb8ab1c3a6"), 3, "there is no job"),
         (("jobs", "retry", "01a1dd6f-c9a4-7ff5-8e0a-3cbb8ab1c3a6"), 3, "there is no job"),
         (("sequences", "tree", "01a1dd6f-c9a4-7ff5-8e0a-3cbb8ab1c3a6"), 3, "there is no job"),
-        (("jobs", "show", "nonsense"), 2, "nonsense"),
+        (("jobs", "show", "nonsense"), 2, "'nonsense' is not an id; give a whole id or its last"),
+        (("jobs", "show", "0123beef"), 3, "no job whose id ends with 0123beef"),
+        (("jobs", "cancel", "charge"), 2, "or a filter such as type:charge"),
         (("jobs", "list", "color:red"), 2, "a filter has no key"),
         (("jobs", "list", "--cursor", "nonsense"), 2, "cursor"),
         (("jobs", "retry"), 2, "Missing argument"),

@@ -103,6 +103,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("jobs", "list", "state:failed", 'args.order_id:"8"'),
         ("jobs", "list", "-n", "3"),
         ("jobs", "show", "failed"),
+        ("jobs", "show", "failed[-8:]"),
+        ("jobs", "list", "office"),
         ("sequences", "list"),
         ("sequences", "show", "sequence"),
         ("sequences", "tree", "blocked"),
@@ -112,6 +114,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 )
 def test_the_same_answers(served: Served, arguments: tuple[str, ...]) -> None:
     named = [getattr(served.jobs, word, word) for word in arguments]
+    named = [served.jobs.failed[-8:] if word == "failed[-8:]" else word for word in named]
     here = printed(*named, "-a", served.dsn)
     there = printed(*named, "-a", served.url, env=served.environment)
     assert without_times(there) == without_times(here)
@@ -150,8 +153,10 @@ def test_levers(served: Served) -> None:
     (queue,) = [q for q in printed("queues", "list", served.dsn) if q["name"] == "later"]
     assert queue["paused_at"] is not None
     assert run("queues", "resume", "later") == "later resumed\n"
-    assert run("jobs", "cancel", id, "-y") == "1 job cancelled\n"
+    assert run("jobs", "cancel", id[-8:], "-y") == "1 job cancelled\n"
     assert run("jobs", "delete", id, "-y") == "1 job deleted\n"
+    mistyped = command("queues", "pause", "latr", "-a", served.url, env=served.environment)
+    assert mistyped.stderr.startswith("Warning: no job, worker or job type uses queue latr")
 
 
 def test_waiting_for_a_result(served: Served) -> None:

@@ -183,11 +183,12 @@ def test_tail_tells_what_happens(either_shop: Shop, tmp_path: Path) -> None:
 
 
 def test_tail_prints_json_lines(shop: Shop, tmp_path: Path) -> None:
-    started = shop.app.sync.start(shop.add.request(1, 1))
+    started, _ = shop.app.sync.start_many([shop.add.request(1, 1), shop.add.request(2, 2)])
     log = tmp_path / "tail.txt"
     with log.open("wb") as out:
+        words = ("type:add", started.id[-8:])
         tail = subprocess.Popen(
-            [sys.executable, "-m", "headway", "jobs", "tail", "type:add", "--json"],
+            [sys.executable, "-m", "headway", "jobs", "tail", *words, "--json"],
             cwd=ROOT,
             env=shop.environment,
             stdout=out,

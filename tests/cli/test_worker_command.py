@@ -89,6 +89,15 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     assert (record.attempts, record.losses) == (0, 0)
 
 
+def test_a_queue_that_nobody_uses_is_warned_of(shop: Shop) -> None:
+    worker = shop.spawn("worker", APP, "--queues", "defalt,default", "--drain")
+    assert worker.wait(30) == 0
+    assert worker.stderr is not None
+    said = worker.stderr.read()
+    assert "Warning: no job or job type uses queue defalt; did you mean default?" in said
+    assert said.count("Warning:") == 1
+
+
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("handler", ["ignore", "block"])

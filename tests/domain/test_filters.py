@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from headway.domain.failure import encode_failure
 from headway.domain.filters import (
     MAX_AGE,
+    JobText,
     error_needles,
     input_needles,
     matches,
     matches_text,
     parse_filter,
     render_filter,
+    word_needles,
 )
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import ANY_AGE, Age, ArgumentFilter, JobFilter
@@ -26,6 +28,20 @@ from headway.errors import Failure, InvalidOption
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 OTHER_ID = "01890a5d-ac96-774b-bcce-b302099a8058"
+
+
+def job_text(**fields: Any) -> JobText:
+    plain = {
+        "id": ID,
+        "type": "charge",
+        "queue": "default",
+        "worker": None,
+        "dedup_key": None,
+        "input": "",
+        "last_error": None,
+    }
+    return JobText(**plain | fields)
+
 
 storable = st.text(
     st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=30
@@ -60,6 +76,7 @@ def filters(draw: st.DrawFn) -> JobFilter:
         fingerprints=draw(several(st.from_regex(r"[0-9a-f]{1,12}", fullmatch=True))),
         arguments=draw(several(st.builds(ArgumentFilter, paths, st.just("") | storable))),
         errors=draw(several(storable)),
+        words=draw(several(storable)),
         created=draw(ages),
         finished=draw(ages),
     )
@@ -124,6 +141,18 @@ def test_scheduled_is_a_pending_job_that_is_not_due(
     assert (which.states, which.due) == (states, due)
 
 
+def test_a_value_alone_is_any_text() -> None:
+    which = parse_filter('charge state:failed "timed out" 099a8057 charge "a:b" ""')
+    assert which.words == ("charge", "timed out", "099a8057", "a:b")
+    assert which.states == (JobState.FAILED,)
+
+
+def test_ids_may_be_given_by_their_endings() -> None:
+    which = parse_filter(f"id:…{ID[-8:].upper()} id:bcceb302099a8057 id:{ID} sequence:8057")
+    assert which.ids == ("099a8057", "bcce-b302099a8057", ID)
+    assert which.sequence_id == "8057"
+
+
 def test_quotes_hold_spaces_and_quotes() -> None:
     which = parse_filter(r'  args.city:"New York"   key:"say \"hi\" \\o/" error:a:b ')
     assert which.arguments == (ArgumentFilter("city", "New York"),)
@@ -145,13 +174,14 @@ def test_an_age_can_be_written_in_several_ways(age: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("charge", "'charge' is no word of a filter"),
+        ('"open', "'\"open' is no word of a filter"),
         ('key:"open', "'key:\"open' is no word"),
         ("colour:red", "no key 'colour'; there are state, type, queue"),
         ("state:dead", "no state 'dead' to filter by; there are blocked, scheduled"),
         ("state:", "needs a value, as in state:failed"),
         ('error:""', "needs a value"),
-        ("id:7", "'7' is not an id"),
+        ("id:7", "'7' is too short"),
+        ("https://x", "text with a colon in it needs quotes"),
         ("root:x", "'x' is not an id"),
         (f"root:{ID} root:{OTHER_ID}", "root: can be given once"),
         ("type:a*b", "'a\\*b' has a \\* that is not at its end"),
@@ -211,11 +241,32 @@ def test_every_argument_is_found_where_it_stands(arguments: dict[str, Any]) -> N
     for name, value in arguments.items():
         said = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         which = JobFilter(arguments=(ArgumentFilter(name, said),))
-        assert matches_text(which, text, None)
+        assert matches_text(which, job_text(input=text))
         assert all(needle in text for needle in input_needles(which))
-        assert not matches_text(
-            JobFilter(arguments=(ArgumentFilter(name, f"{said}?"),)), text, None
-        )
+        other = JobFilter(arguments=(ArgumentFilter(name, f"{said}?"),))
+        assert not matches_text(other, job_text(input=text))
+
+
+@given(storable, storable)
+@example("error", "err")
+@example("7", "7")
+@example("a: b", "e: a")
+@example("a/b", "a/b")
+def test_needles_of_words_are_in_what_matches(text: str, word: str) -> None:
+    which = JobFilter(words=(word,))
+    arguments = msgspec.json.encode({"x": [text, {"y": word}]}).decode()
+    for job in (
+        job_text(input=arguments),
+        job_text(type=text),
+        job_text(dedup_key=text),
+        job_text(last_error=encode_failure(Failure("ValueError", text))),
+        job_text(last_error=text),
+    ):
+        stored = (job.id, job.type, job.queue, job.dedup_key or "", job.last_error or "")
+        if matches_text(which, job):
+            for needle, value in word_needles(which):
+                assert any(needle.lower() in each.lower() for each in stored) or value in job.input
+    assert matches_text(which, job_text(input=arguments))
 
 
 @given(storable, storable)
@@ -226,5 +277,5 @@ def test_needles_are_in_what_matches(message: str, part: str) -> None:
     which = JobFilter(errors=(part,))
     needles = error_needles(which)
     for error in (encode_failure(Failure("ValueError", message)), message):
-        if matches_text(which, "", error):
+        if matches_text(which, job_text(last_error=error)):
             assert not needles or any(needle in error.lower() for needle in needles)

@@ -14,6 +14,7 @@ import pytest
 
 from headway import After, JobState
 from headway.admin.endpoints import ENDPOINTS
+from headway.admin.json_answers import decode_answer
 from headway.domain.queries import Page
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Actions, Questions
@@ -25,7 +26,7 @@ from tests.web.shop import Shop
 async def get(client: httpx.AsyncClient, path: str, into: Any = object, **query: object) -> Any:
     answer = await client.get(f"/api/v1{path}", params=query)  # type: ignore[arg-type]
     assert answer.status_code == 200, answer.text
-    return msgspec.json.decode(answer.content, type=into)
+    return decode_answer(answer.content, into)
 
 
 async def post(client: httpx.AsyncClient, path: str, into: Any = object, **body: object) -> Any:
@@ -78,7 +79,10 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert (job.state, job.priority) == (JobState.PENDING, 3)
     batch = await post(client, "/jobs/act", Batch, action="trigger", ids=[job.id])
     assert batch.changed == 1
-    assert await post(client, "/queues/pause", queue="mail") == {"queue": "mail", "paused": True}
+    paused = {"queue": "mail", "paused": True, "warning": None}
+    assert await post(client, "/queues/pause", queue="mail") == paused
+    paused = await post(client, "/queues/pause", queue="mial")
+    assert paused["warning"].endswith("uses queue mial; did you mean mail?")
     await post(client, "/queues/resume", queue="mail")
     batch = await post(client, "/jobs/act", Batch, action="cancel", ids=[job.id])
     assert batch.changed == 1
@@ -86,7 +90,48 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert batch.changed == 1
     records = (await shop.app.questions.audit()).records
     assert {record.actor for record in records} == {"ada"}
-    assert len(records) == 8
+    assert len(records) == 9
+
+
+async def test_short_ids_and_any_text(shop: Shop, client: httpx.AsyncClient) -> None:
+    (failed,) = await shop.fail(1)
+    short = failed[-8:]
+    assert (await get(client, f"/jobs/{short}"))["job"]["id"] == failed
+    assert (await get(client, f"/jobs/{short}/why"))["job_id"] == failed
+    assert (await get(client, f"/sequences/{short}/graph"))["root_id"] == failed
+    for text in (short, f"…{short}", failed, f"id:{short}", "bank", "CHARGE", "bank charge"):
+        page = await get(client, "/jobs", Page, q=text)
+        assert [job.id for job in page.jobs] == [failed], text
+        shown = await client.get("/jobs", params={"q": text})
+        assert f'href="/jobs/{failed}"' in shown.text, text
+    for path in ("jobs", "sequences"):
+        shown = await client.get(f"/{path}/{short}")
+        assert (shown.status_code, shown.headers["location"]) == (303, f"/{path}/{failed}")
+    batch = await post(client, "/jobs/act", Batch, action="retry", ids=[short])
+    assert batch.changed == 1
+    for begin in "78":
+        id = f"01890a5d-ac96-774b-bcce-{begin}302099affff"
+        await shop.app.start(shop.charge.request(1).using(id=id))
+    answer = await client.get("/api/v1/jobs/ffff")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "ambiguous_id")
+    assert answer.json()["error"]["message"].count("(charge, pending)") == 2
+
+
+async def test_payloads_are_values(shop: Shop, client: httpx.AsyncClient) -> None:
+    input = {"name": "ada", "password": "hunter2"}
+    started = await post(client, "/jobs", type="greet", input=input)
+    await shop.app.worker().run(drain=True)
+    detail = await get(client, f"/jobs/{started['id']}")
+    assert detail["job"]["input"] == {"name": "ada", "password": "[redacted]"}
+    assert detail["job"]["output"] == "hello ada"
+    assert (await get(client, "/jobs"))["jobs"] == [detail["job"]]
+    assert (await shop.app.get(started["id"])).input == '{"name":"ada","password":"hunter2"}'
+    (failed,) = await shop.fail(1)
+    detail = await get(client, f"/jobs/{failed}")
+    (attempt,) = detail["attempts"]
+    assert attempt["error"] == detail["job"]["last_error"]
+    assert attempt["error"]["type"] == "TimeoutError"
+    assert "raise TimeoutError" in attempt["error"]["traceback"]
 
 
 @pytest.mark.parametrize("store_url", ["memory"], indirect=True)

@@ -38,6 +38,8 @@ GUESSES: list[Callable[[str], str]] = [
     lambda guess: f"args.user:{guess}",
     lambda guess: f"error:{guess}",
     lambda guess: f"key:{guess}",
+    lambda guess: guess,
+    quoted,
 ]
 QUESTIONS = (
     "/api/v1/jobs?limit=1",
@@ -101,7 +103,8 @@ async def test_acting_on_a_guess_is_refused(shop: Shop, client: httpx.AsyncClien
 
 async def test_what_is_shown_is_found(shop: Shop, client: httpx.AsyncClient) -> None:
     await pay(shop, 1)
-    for which in ("args.card.user:ada", 'args.note:"nothing of note"'):
+    shown = ("args.card.user:ada", 'args.note:"nothing of note"', "ada", '"nothing of note"')
+    for which in shown:
         answer = await client.get("/api/v1/jobs/count", params={"q": which})
         assert answer.json() == {"value": 1, "exact": True}
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from headway.admin.id_lookup import whole_ids, with_whole_ids
+from headway.admin.queue_names import unknown_queue
 from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
@@ -22,7 +24,7 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Dedup, Request
-from headway.domain.validation import check_id, check_name, check_seconds
+from headway.domain.validation import check_name, check_seconds
 from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction, QueueChange, StartedJob
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
 from headway.jobs.ids import new_id
@@ -68,7 +70,7 @@ class StoreActions:
     async def act(self, action: JobAction, ids: Sequence[str], *, exactly: bool = False) -> Batch:
         if len(ids) > MAX_PAGE:
             raise InvalidOption(f"at most {MAX_PAGE} jobs at once, not {len(ids)}; use a filter")
-        asked = list(dict.fromkeys(check_id(id) for id in ids))
+        asked = await whole_ids(self._store, ids)
         if not asked:
             return Batch(changed=0, passed_over=0)
         changed, effects = await self._store.run(
@@ -89,6 +91,7 @@ class StoreActions:
         eligible = _narrowed(which, ALLOWED[action])
         if eligible is None:
             return Batch(changed=0, passed_over=0)
+        eligible = await with_whole_ids(self._store, eligible, unique=True)
         now = self._clock.now()
         page = await self._store.run(
             self._store.find, eligible, cursor=cursor, limit=BATCH, now=now
@@ -113,9 +116,10 @@ class StoreActions:
     async def _pause(self, queue: str, paused: bool) -> QueueChange:
         name = check_name("queue", queue)
         note = self._note("pause" if paused else "resume", name)
+        warning = await unknown_queue(self._store, self._registry, name, now=self._clock.now())
         effects = await self._store.run(_pause, self._store, name, paused, note, self._clock.now())
         await self._publisher.publish(effects)
-        return QueueChange(name, paused)
+        return QueueChange(name, paused, warning)
 
     async def start(
         self,

@@ -18,12 +18,13 @@ from msgspec import Meta
 
 from headway.domain.filters import MAX_FILTER, parse_filter, render_filter
 from headway.domain.queries import JobFilter
-from headway.domain.validation import check_id
+from headway.domain.validation import check_id_or_ending
 from headway.ports.admin import Actions, Questions
 
 PREFIX = "/api/v1"
 
 FilterText = Annotated[str, Meta(max_length=MAX_FILTER, description="state:failed type:charge")]
+Input = Annotated[dict[str, Any] | str, Meta(description="Its arguments, or their JSON as text.")]
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -70,6 +71,8 @@ class AdminEndpoint:
                 continue
             if types[name] is JobFilter:
                 fields.append(("q", FilterText, "") if self.method == "GET" else ("q", FilterText))
+            elif name == "input":
+                fields.append((name, Input))
             elif parameter.default is inspect.Parameter.empty:
                 fields.append((name, types[name]))
             else:
@@ -82,6 +85,8 @@ class AdminEndpoint:
     def decode(self, path: Mapping[str, Any], sent: msgspec.Struct) -> dict[str, Any]:
         """The arguments of the function. Raises InvalidOption if the filter is wrong."""
         given = {**path, **msgspec.structs.asdict(sent)}
+        if isinstance(given.get("input"), dict):
+            given["input"] = msgspec.json.encode(given["input"]).decode()
         if "q" in given:
             given["which"] = parse_filter(given.pop("q"))
         return given
@@ -92,7 +97,7 @@ class AdminEndpoint:
         del given["self"]
         path = self.path
         if "{id}" in path:
-            path = path.replace("{id}", quote(check_id(given.pop("id")), safe=""))
+            path = path.replace("{id}", quote(check_id_or_ending(given.pop("id")), safe=""))
         if "which" in given:
             given["q"] = render_filter(given.pop("which"))
         return path, {name: value for name, value in given.items() if value is not None}

@@ -11,6 +11,7 @@ from headway.admin.details import (
     read_sequences,
     read_why,
 )
+from headway.admin.id_lookup import whole_id, with_whole_ids
 from headway.admin.statistics import (
     BUCKETS,
     buckets,
@@ -35,7 +36,6 @@ from headway.domain.queries import (
     completed_per_second,
     is_alive,
 )
-from headway.domain.validation import check_id
 from headway.domain.views import (
     AuditPage,
     CheckPage,
@@ -169,6 +169,7 @@ class StoreQuestions:
         ]
 
     async def jobs(self, which: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
+        which = await with_whole_ids(self._store, which)
         return await self._store.run(
             self._store.find, which, cursor=cursor, limit=limit, now=self._clock.now()
         )
@@ -176,6 +177,7 @@ class StoreQuestions:
     async def count(self, which: JobFilter, *, at_most: int = 10_000) -> Count:
         if not 1 <= at_most <= MAX_COUNTED:
             raise InvalidOption(f"jobs are counted up to 1 to {MAX_COUNTED}, not {at_most}")
+        which = await with_whole_ids(self._store, which)
         estimate = 0
         if is_tallied(which):
             tallies = await self._store.run(self._store.tally, now=self._clock.now())
@@ -189,14 +191,17 @@ class StoreQuestions:
         return found if found.exact else Count(max(found.value, estimate), False)
 
     async def job(self, id: str) -> JobDetail:
-        return await self._store.run(read_detail, self._store, check_id(id), self._clock.now())
+        whole = await whole_id(self._store, id)
+        return await self._store.run(read_detail, self._store, whole, self._clock.now())
 
     async def why(self, id: str) -> Explanation:
-        return await self._store.run(read_why, self._store, check_id(id), self._clock.now())
+        whole = await whole_id(self._store, id)
+        return await self._store.run(read_why, self._store, whole, self._clock.now())
 
     async def sequences(
         self, which: JobFilter, *, cursor: str | None = None, limit: int = 50
     ) -> SequencePage:
+        which = await with_whole_ids(self._store, which)
         return await self._store.run(
             read_sequences, self._store, which, cursor, limit, self._clock.now()
         )
@@ -204,13 +209,13 @@ class StoreQuestions:
     async def graph(self, id: str, *, at_most: int = 500) -> SequenceGraph:
         if not 1 <= at_most <= MAX_GRAPH:
             raise InvalidOption(f"a graph has 1 to {MAX_GRAPH} jobs, not {at_most}")
-        return await self._store.run(
-            read_graph, self._store, check_id(id), at_most, self._clock.now()
-        )
+        whole = await whole_id(self._store, id)
+        return await self._store.run(read_graph, self._store, whole, at_most, self._clock.now())
 
     async def failures(self, which: JobFilter, *, limit: int = 100) -> list[FailureGroup]:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidOption(f"failures come in 1 to {MAX_PAGE} groups, not {limit}")
+        which = await with_whole_ids(self._store, which)
         return await self._store.run(read_failures, self._store, which, limit, self._clock.now())
 
     async def workers(self) -> list[WorkerSummary]:

@@ -1,4 +1,5 @@
-"""Moves jobs from one store to another while producers and workers of both go on.
+"""Moves jobs from one store to another while producers and workers of both go on, or copies those
+that can never run again.
 
 How a batch travels, and why nothing is lost or run twice, is told in `headway.ports.transfer`. Jobs
 that belong together travel together: a tree of sequences, and whatever waits for one of its
@@ -9,7 +10,7 @@ until that job has ended.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.after_commit.effects import Effects
@@ -17,13 +18,16 @@ from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import JobFilter
-from headway.errors import ConfigurationError, InvalidOption
+from headway.errors import ConfigurationError, DuplicateJob, InvalidOption
 from headway.jobs.ids import new_id
 from headway.ports.notifier import Notifier
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.ports.transfer import BatchOutcome, MovedJob, Transfer
 
+_RUNNING = frozenset({JobState.RUNNING})
+_CAN_RUN = frozenset(JobState) - {JobState.COMPLETED}
+"""A job in one of these states runs, or may run again."""
 LIVE = (JobState.PENDING, JobState.BLOCKED, JobState.FAILED)
 """What is moved; running jobs are awaited."""
 HISTORY = (JobState.COMPLETED, JobState.CANCELLED)
@@ -34,11 +38,11 @@ MAX_GROUP = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TransferStep:
     """What one step did."""
 
-    moved: int
-    """Jobs that have arrived."""
+    arrived: int
+    """Jobs that the target has now."""
     waiting: int
     """Jobs that were passed over because they, or what belongs to them, are running."""
     cursor: str | None
@@ -73,12 +77,7 @@ class Mover:
 
     async def check(self) -> None:
         """Raises InvalidOption if both stores are the same one: moving would never end."""
-        source, target = self._source, self._target
-        if await source.identity() == await target.identity():
-            raise InvalidOption(
-                f"{source.store.name} and {target.store.name} are the same store; name another "
-                "one to move the jobs to"
-            )
+        await _check_different(self._source, self._target)
 
     async def resume(self) -> int:
         """Finish or undo the work of an interrupted mover; the number of jobs that arrived."""
@@ -114,26 +113,13 @@ class Mover:
         found = await store.run(store.count, JobFilter(states=(JobState.RUNNING,)), 1)
         return found.value > 0
 
-    async def step(self, cursor: str | None = None) -> Moved:
+    async def step(self, cursor: str | None = None) -> TransferStep:
         """Move the next jobs, oldest first, with all that belongs to them."""
-        found = await self._source.store.run(self._source.movable, self._states, cursor, BATCH)
-        end = found[-1][0] if len(found) == BATCH else None
-        wanted = {root_id for _, root_id in found}
-        left_out: set[str] = set()
-        while wanted:
-            try:
-                moved = await self._send(sorted(wanted))
-            except _Unsettled as unsettled:
-                left_out |= unsettled.without
-                wanted |= unsettled.also
-                wanted -= left_out
-            else:
-                return Moved(moved, _among(found, left_out), end)
-        return Moved(0, _among(found, left_out), end)
+        return await _step(self._source, self._states, cursor, self._send)
 
     async def _send(self, root_ids: Sequence[str]) -> int:
         source, target, batch = self._source, self._target, new_id()
-        jobs = await source.store.run(_gather, source, root_ids)
+        jobs = await source.store.run(_gather, source, root_ids, _RUNNING)
         if not jobs:
             return 0
         try:
@@ -166,12 +152,72 @@ class Mover:
         return len(jobs)
 
 
+class Copier:
+    """Copies groups of jobs that have all completed, and leaves the source as it is. Other jobs can
+    still run, or be retried: in two stores they would run twice. Any number of copiers may work
+    between the same stores, and jobs that the target has already stay as they are."""
+
+    def __init__(self, source: Transfer, target: Transfer) -> None:
+        self._source = source
+        self._target = target
+
+    async def check(self) -> None:
+        """Raises InvalidOption if both stores are the same one."""
+        await _check_different(self._source, self._target)
+
+    async def step(self, cursor: str | None = None) -> TransferStep:
+        """Copy the next jobs, oldest first, with all that belongs to them."""
+        return await _step(self._source, (JobState.COMPLETED,), cursor, self._send)
+
+    async def _send(self, root_ids: Sequence[str]) -> int:
+        source, target = self._source, self._target
+        jobs = await source.store.run(_gather, source, root_ids, _CAN_RUN)
+        try:
+            return await target.store.run(_insert_missing, target, jobs)
+        except DuplicateJob:  # another copier was faster
+            return await target.store.run(_insert_missing, target, jobs)
+
+
+async def _check_different(source: Transfer, target: Transfer) -> None:
+    if await source.identity() == await target.identity():
+        raise InvalidOption(
+            f"{source.store.name} and {target.store.name} are the same store; name another one as "
+            "the target"
+        )
+
+
+async def _step(
+    source: Transfer,
+    states: Sequence[JobState],
+    cursor: str | None,
+    send: Callable[[Sequence[str]], Awaitable[int]],
+) -> TransferStep:
+    """Send the next jobs in these states with all that belongs to them, in groups as they are."""
+    found = await source.store.run(source.movable, states, cursor, BATCH)
+    end = found[-1][0] if len(found) == BATCH else None
+    wanted = {root_id for _, root_id in found}
+    left_out: set[str] = set()
+    while wanted:
+        try:
+            arrived = await send(sorted(wanted))
+        except _Unsettled as unsettled:
+            left_out |= unsettled.without
+            wanted |= unsettled.also
+            wanted -= left_out
+        else:
+            return TransferStep(arrived, _among(found, left_out), end)
+    return TransferStep(0, _among(found, left_out), end)
+
+
 def _among(found: Iterable[tuple[str, str]], root_ids: set[str]) -> int:
     return sum(root_id in root_ids for _, root_id in found)
 
 
-def _gather(transfer: Transfer, root_ids: Sequence[str]) -> Operation[list[MovedJob]]:
-    """The jobs of these trees. Raises _Unsettled if others are tied to them, or if one runs."""
+def _gather(
+    transfer: Transfer, root_ids: Sequence[str], excluded: frozenset[JobState]
+) -> Operation[list[MovedJob]]:
+    """The jobs of these trees. Raises _Unsettled if others are tied to them, or if one is in an
+    excluded state."""
     jobs = yield from transfer.trees(root_ids)
     if len(jobs) > MAX_GROUP:
         raise ConfigurationError(
@@ -184,9 +230,9 @@ def _gather(transfer: Transfer, root_ids: Sequence[str]) -> Operation[list[Moved
     others += yield from _waiting_outside(transfer.store, jobs)
     if others:
         raise _Unsettled(also={job.root_id for job in others})
-    running = [moved.job.root_id for moved in jobs if moved.job.state is JobState.RUNNING]
-    if running:
-        raise _Unsettled(without=_tied_to(running, jobs))
+    stay = [moved.job.root_id for moved in jobs if moved.job.state in excluded]
+    if stay:
+        raise _Unsettled(without=_tied_to(stay, jobs))
     return jobs
 
 
@@ -239,6 +285,19 @@ def _tied_to(root_ids: Iterable[str], jobs: Sequence[MovedJob]) -> set[str]:
 
 def _move_in(transfer: Transfer, batch: str) -> Operation[list[MovedJob]]:
     jobs = yield from transfer.take_staged(batch)
-    if jobs:
-        yield from transfer.insert_moved(jobs)
+    yield from _insert_missing(transfer, jobs)
     return jobs
+
+
+def _insert_missing(transfer: Transfer, jobs: Sequence[MovedJob]) -> Operation[int]:
+    """Insert the jobs that were not copied before: those have completed, and cannot have changed
+    since. Raises DuplicateJob for any other id that is taken."""
+    there = yield from transfer.store.get([moved.job.id for moved in jobs])
+    missing = [
+        moved
+        for moved, job in zip(jobs, there, strict=True)
+        if job is None or job.state is not JobState.COMPLETED
+    ]
+    if missing:
+        yield from transfer.insert_moved(missing)
+    return len(missing)

@@ -38,6 +38,8 @@ def act(
         ids = read_ids(words)
         if ids is None:
             return await _on_all(session, action, read_filter(words), confirmed=confirmed)
+        if len(ids) == 1:  # an ending becomes its id; an id that nobody has is an error
+            ids = [(await session.questions.job(ids[0])).job.id]
         if action in DESTRUCTIVE:
             sentence = f"{action} {plural(len(ids), 'job')} in {session.store}"
             confirm(sentence, confirmed=confirmed)
@@ -88,14 +90,12 @@ def _agreed(question: str) -> bool:
 
 
 async def _on_these(session: Session, action: JobAction, ids: list[str]) -> Batch:
-    if len(ids) == 1:  # for one job, say why nothing was done
-        await session.questions.job(ids[0])
     changed = passed_over = 0
     for begin in range(0, len(ids), MAX_PAGE):
         batch = await session.actions.act(action, ids[begin : begin + MAX_PAGE])
         changed += batch.changed
         passed_over += batch.passed_over
-    if len(ids) == 1 and not changed:
+    if len(ids) == 1 and not changed:  # for one job, say why
         explained = await session.questions.why(ids[0])
         raise Failed(f"nothing was {DONE[action]}: {explained.sentence}")
     return Batch(changed=changed, passed_over=passed_over)

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from headway.admin.endpoints import ENDPOINTS, PREFIX, AdminEndpoint, Problem, ProblemAnswer
+from headway.admin.json_answers import decode_answer
 from headway.cli.errors import Exit, Failed
 from headway.errors import InvalidOption
 
@@ -80,7 +81,7 @@ class DashboardClient:
         if not 200 <= status < 300:
             raise self._refusal(status, text)
         try:
-            return msgspec.json.decode(text, type=into)
+            return decode_answer(text, into)
         except msgspec.DecodeError as error:
             raise Failed(
                 f"{self._where} answers, but not as this version expects ({error}); is it a "

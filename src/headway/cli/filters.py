@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,11 +10,12 @@ from click.shell_completion import CompletionItem
 
 from headway.domain.filters import parse_filter
 from headway.domain.queries import JobFilter
+from headway.domain.validation import check_id_or_ending
 from headway.domain.views import ShownState
+from headway.errors import InvalidName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _KEYS = ("type:", "queue:", "key:", "error:", "worker:", "created:", "finished:", "args.")
 
 
@@ -43,19 +43,24 @@ def _requoted(word: str) -> str:
     parts = word.split()
     if len(parts) < 2 or '"' in word or all(":" in part for part in parts):
         return word  # one word, quoted as a whole, or several in one argument
+    if ":" not in word:
+        return f'"{word}"'
     key, _, value = word.partition(":")
     escaped = value.replace("\\", "\\\\")
     return f'{key}:"{escaped}"'
 
 
 def read_ids(words: Sequence[str]) -> list[str] | None:
-    """The ids, if ids were given; None if it is a filter."""
-    found = [word for word in words if _ID.fullmatch(word)]
+    """The ids or endings of ids, if they were given; None if it is a filter."""
+    found = [word for word in words if ":" not in word]
     if not found:
         return None
     if len(found) != len(words):
         raise click.UsageError("name jobs by their ids or by a filter, not by both")
-    return [word.lower() for word in dict.fromkeys(found)]
+    try:
+        return list(dict.fromkeys(map(check_id_or_ending, found)))
+    except InvalidName as error:
+        raise click.UsageError(f"{error}, or a filter such as type:charge") from None
 
 
 def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:

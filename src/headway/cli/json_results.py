@@ -42,7 +42,7 @@ class StartResult(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: ShownState | None = None
-    output: str | None = None
+    output: Any = None
     error: str | None = None
 
 
@@ -51,6 +51,8 @@ class PauseResult(msgspec.Struct, frozen=True, kw_only=True):
 
     queues: list[str]
     paused: bool
+    warnings: list[str] = []
+    """Sentences about queues that nobody uses."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,16 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Moved jobs, and how many of them an interrupted copy had sent before."""
+    """Copied jobs, and jobs that were not copied because they, or jobs that they belong to, can
+    still run."""
+
+    copied: int
+    left: int
+    seconds: float
+
+
+class MoveResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Moved jobs, and how many of them an interrupted move had sent before."""
 
     moved: int
     resumed: int
@@ -99,6 +110,7 @@ RESULTS: dict[str, Any] = {
     "jobs trigger": Batch,
     "migrate status": list[MigrationStatus],
     "migrate up": list[str],
+    "move": MoveResult,
     "queues list": list[QueueSummary],
     "queues pause": PauseResult,
     "queues resume": PauseResult,

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 import msgspec
 
+from headway.admin.json_answers import json_answer
 from headway.cli.safe_text import LONGEST, cut, harmless, harmless_json, width
 from headway.domain.text import number
 from headway.domain.views import Count
@@ -104,13 +105,13 @@ def colours_wanted() -> bool | None:
 
 def print_json(value: object) -> None:
     """One JSON document, for programs."""
-    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    encoded = msgspec.json.format(msgspec.json.encode(json_answer(value)), indent=2)
     click.echo(harmless_json(encoded.decode()))
 
 
 def print_json_line(value: object) -> None:
     """One of many JSON documents, a line each."""
-    click.echo(harmless_json(msgspec.json.encode(value).decode()))
+    click.echo(harmless_json(msgspec.json.encode(json_answer(value)).decode()))
     sys.stdout.flush()
 
 

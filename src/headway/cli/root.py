@@ -17,6 +17,7 @@ from headway.cli.commands.doctor import doctor
 from headway.cli.commands.health import health
 from headway.cli.commands.jobs import jobs
 from headway.cli.commands.migrate import migrate
+from headway.cli.commands.move import move
 from headway.cli.commands.queues import queues
 from headway.cli.commands.sequences import sequences
 from headway.cli.commands.start import start
@@ -70,6 +71,7 @@ for command in (
     health,
     jobs,
     migrate,
+    move,
     queues,
     sequences,
     start,

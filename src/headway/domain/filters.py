@@ -1,21 +1,23 @@
 """Filters as people type them, in a terminal and in a browser: `state:failed type:charge`.
 
     filter  = word (space word)*             an empty filter matches everything
-    word    = key ":" value
+    word    = key ":" value, or a value alone
     value   = text without spaces and quotes, or "text in quotes" (\\" and \\\\ inside)
 
     state:failed           also scheduled, which is a pending job that is not due yet
     type:charge            type:mail.*  for all that begin with mail.
     queue:mail             worker:host-17     key:order-7 (of deduplication)
-    id:0198f2…             sequence:0198f2…   root:0198f2…
+    id:099a8057            sequence:099a8057  root:099a8057   whole ids, or endings of ids
     args.order_id:7        a value in the input; args.address.city:"New York", args.items.0:x
     error:timeout          a part of the last error's type or message, upper or lower case
     fingerprint:ab12       of a failed job, or its beginning
     created:<1h            less than an hour ago; finished:>2d longer ago than two days
                            (s, m, h, d, w, and together: 1h30m)
+    timeout                anything: an id or its ending, a part of the type, queue, worker, key or
+                           error, or a value in the input; "of two words" in quotes
 
-The same key again means "or" (`state:failed state:cancelled`), other keys mean "and". `sequence`
-and `root` may be given once, `created` and `finished` once in each direction.
+The same key again means "or" (`state:failed state:cancelled`); other keys, and values alone, mean
+"and". `sequence` and `root` may be given once, `created` and `finished` once in each direction.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
-from headway.domain.validation import check_id
+from headway.domain.validation import SHORTEST_ENDING, check_id_or_ending
 from headway.errors import InvalidName, InvalidOption
 
 MAX_FILTER = 4_000
@@ -52,6 +54,22 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])", re.ASCII)
 _PATTERN = re.compile(r"[^*]*\*?")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,64}")
 _NEEDLE = re.compile(r"[A-Za-z0-9_. -]+")
+_ALONE = re.compile(r'"(?P<quoted>(?:[^"\\]|\\.)*)"(?=\s|$)|(?P<bare>[^\s":]+)(?=\s|$)')
+_BARE = re.compile(r'[^\s":]+')
+_ALONE_NEEDLE = re.compile(r"""[^\x00-\x1f"\\/<>&':\x7f-\U0010ffff]+""")
+_NAME_PARTS = re.compile(r"[^a-z0-9]+")
+
+
+class JobText(NamedTuple):
+    """The texts of a job that a filter may search; a JobRecord has them, too."""
+
+    id: str
+    type: str
+    queue: str
+    worker: str | None
+    dedup_key: str | None
+    input: str
+    last_error: str | None
 
 
 def parse_filter(text: str) -> JobFilter:
@@ -60,13 +78,19 @@ def parse_filter(text: str) -> JobFilter:
         raise InvalidOption(f"a filter has at most {MAX_FILTER} characters, this one {len(text)}")
     values: dict[str, list[str]] = {}
     arguments: list[ArgumentFilter] = []
+    words: list[str] = []
     for count, (key, value) in enumerate(_words(text), start=1):
         if count > MAX_WORDS:
             raise InvalidOption(f"a filter has at most {MAX_WORDS} words")
-        if key.startswith("args."):
+        if key is None:
+            words += [value] if value else []
+        elif key.startswith("args."):
             arguments.append(ArgumentFilter(key.removeprefix("args."), value))
         elif key not in KEYS:
-            raise InvalidOption(f"a filter has no key {_shown(key)}; there are {', '.join(KEYS)}")
+            raise InvalidOption(
+                f"a filter has no key {_shown(key)}; there are {', '.join(KEYS)}; text with a "
+                "colon in it needs quotes"
+            )
         elif not value:
             raise InvalidOption(f"{key}: in a filter needs a value, as in {_EXAMPLES[key]}")
         else:
@@ -85,6 +109,7 @@ def parse_filter(text: str) -> JobFilter:
         fingerprints=_each(values, "fingerprint", _fingerprint),
         arguments=tuple(dict.fromkeys(arguments)),
         errors=_each(values, "error"),
+        words=tuple(dict.fromkeys(words)),
         created=_age("created", values.get("created", ())),
         finished=_age("finished", values.get("finished", ())),
     )
@@ -114,17 +139,22 @@ def render_filter(which: JobFilter) -> str:
     for key, age in (("created", which.created), ("finished", which.finished)):
         words += [(key, f"<{_seconds(age.under)}")] if age.under is not None else []
         words += [(key, f">{_seconds(age.over)}")] if age.over is not None else []
-    return " ".join(f"{key}:{_quoted(value)}" for key, value in words)
+    alone = [each if _BARE.fullmatch(each) else _in_quotes(each) for each in which.words]
+    return " ".join([*(f"{key}:{_quoted(value)}" for key, value in words), *alone])
 
 
 def has_text(which: JobFilter) -> bool:
     """Whether a filter has conditions for `matches_text`."""
-    return bool(which.arguments or which.errors)
+    return bool(which.arguments or which.errors or which.words)
 
 
-def matches_text(which: JobFilter, input: str, last_error: str | None) -> bool:
+def matches_text(which: JobFilter, job: JobText | JobRecord) -> bool:
     """Whether a job matches the conditions on text, which databases compare differently."""
-    return _has_arguments(which, input) and _has_error(which, last_error)
+    return (
+        _has_arguments(which, job.input)
+        and _has_error(which, job.last_error)
+        and all(_has_word(word, job, which.hidden) for word in which.words)
+    )
 
 
 def input_needles(which: JobFilter) -> list[str]:
@@ -163,6 +193,22 @@ def error_needles(which: JobFilter) -> list[str]:
     return parts if usable else []
 
 
+def word_needles(which: JobFilter) -> list[tuple[str, str]]:
+    """For each of `words` that a store may search for first: a text that the id, the type, the
+    queue, the worker, the key or the stored error of every matching job contains in any case, or
+    else a text that its stored input contains."""
+    return [
+        (word, word if _may_be_bare(word) else f'"{word}"')
+        for word in which.words
+        if _ALONE_NEEDLE.fullmatch(word) and word.lower() not in "error"
+    ]
+
+
+def plain_name(name: str) -> str:
+    """The name of a field without the signs between its words, in lower case."""
+    return _NAME_PARTS.sub("", name.lower())
+
+
 def matches(which: JobFilter, job: JobRecord, now: Any) -> bool:
     """Whether a job matches; for stores that have no query language."""
     return (
@@ -182,7 +228,7 @@ def matches(which: JobFilter, job: JobRecord, now: Any) -> bool:
         and (not which.fingerprints or (job.fingerprint or "").startswith(which.fingerprints))
         and _is_of_age(which.created, job.created_at, now)
         and _is_of_age(which.finished, job.finished_at, now)
-        and matches_text(which, job.input, job.last_error)
+        and matches_text(which, job)
     )
 
 
@@ -223,6 +269,10 @@ def _at(value: Any, path: list[str]) -> str | None:
             value = value[int(name)]  # pyright: ignore[reportUnknownVariableType] - JSON
         else:
             return None
+    return _as_text(value)
+
+
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -233,6 +283,38 @@ def _has_error(which: JobFilter, last_error: str | None) -> bool:
         return False
     said = str(decode_failure(last_error)).lower()
     return any(part.lower() in said for part in which.errors)
+
+
+def _has_word(word: str, job: JobText | JobRecord, hidden: tuple[str, ...]) -> bool:
+    part = word.lower()
+    shown = "" if job.last_error is None else str(decode_failure(job.last_error))
+    texts = (job.type, job.queue, job.worker or "", job.dedup_key or "", shown)
+    return (
+        any(part in text.lower() for text in texts)
+        or (len(part) >= SHORTEST_ENDING and job.id.endswith(part.removeprefix("…")))
+        or _has_value(job.input, word, hidden)
+    )
+
+
+def _has_value(input: str, word: str, hidden: tuple[str, ...]) -> bool:
+    """Whether the input has this value, at any depth."""
+    try:
+        ahead: list[Any] = [msgspec.json.decode(input)]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            for name, inner in fields.items():
+                plain = plain_name(name)
+                if not any(each in plain for each in hidden):
+                    ahead.append(inner)
+        elif isinstance(value, list):
+            ahead.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
+        elif _as_text(value) == word:
+            return True
+    return False
 
 
 _EXAMPLES = {
@@ -251,26 +333,28 @@ _EXAMPLES = {
 }
 
 
-def _words(text: str) -> Iterator[tuple[str, str]]:
+def _words(text: str) -> Iterator[tuple[str | None, str]]:
+    """Keys and values; None for a value alone."""
     place = 0
     while place < len(text):
         if text[place].isspace():
             place += 1
             continue
-        word = _WORD.match(text, place)
+        word = _WORD.match(text, place) or _ALONE.match(text, place)
         if word is None:
             raise InvalidOption(
                 f"{_shown(text[place:].split(maxsplit=1)[0])} is no word of a filter; "
                 'write key:value, as in state:failed or key:"with spaces"'
             )
+        key = word["key"] if word.re is _WORD else None
         quoted = word["quoted"]
         value = word["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.S)
         if "\0" in value or any("\ud800" <= char <= "\udfff" for char in word[0]):
             raise InvalidOption(
-                f"the value of {_shown(word['key'])} in a filter must not hold NUL or unpaired "
+                f"the value of {_shown(key or value)} in a filter must not hold NUL or unpaired "
                 "surrogate characters"
             )
-        yield word["key"], value
+        yield key, value
         place = word.end()
 
 
@@ -306,9 +390,9 @@ def _once(values: dict[str, list[str]], key: str) -> str | None:
 
 def _id(value: str) -> str:
     try:
-        return check_id(value)
-    except InvalidName:
-        raise InvalidOption(f"{_shown(value)} is not an id to filter by; ids are UUIDs") from None
+        return check_id_or_ending(value)
+    except InvalidName as error:
+        raise InvalidOption(str(error)) from None
 
 
 def _type(value: str) -> str:
@@ -355,8 +439,10 @@ def _seconds(seconds: float) -> str:
 
 
 def _quoted(value: str) -> str:
-    if _PLAIN.fullmatch(value):
-        return value
+    return value if _PLAIN.fullmatch(value) else _in_quotes(value)
+
+
+def _in_quotes(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

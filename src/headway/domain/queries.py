@@ -28,6 +28,9 @@ BEAT_EVERY = 5.0
 ALIVE_FOR = timedelta(seconds=4 * BEAT_EVERY)
 """A worker that was silent for longer counts as dead."""
 
+IDS_COMPARED = 20_000
+"""Ids that one step of a search by the endings of ids reads."""
+
 _PATH = re.compile(r'[^\s:"]+')
 
 
@@ -71,6 +74,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A name that ends with `*` stands for all names that begin with it."""
     queues: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    """Whole ids. `headway.admin.id_lookup` puts them in the place of endings, here and below."""
     sequence_id: str | None = None
     root_id: str | None = None
     workers: tuple[str, ...] = ()
@@ -83,6 +87,11 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Several values at one path: any of them; several paths: all of them."""
     errors: tuple[str, ...] = ()
     """Parts of the last error's type or message, in any case."""
+    words: tuple[str, ...] = ()
+    """Each is a part of the type, queue, worker, deduplication key or last error in any case, or a
+    whole value in the input, or the ending of the id."""
+    hidden: tuple[str, ...] = ()
+    """Parts of names: `words` are not searched for in fields of the input that are named so."""
     created: Age = ANY_AGE
     finished: Age = ANY_AGE
 
@@ -91,6 +100,14 @@ class Page(msgspec.Struct, frozen=True):
     """Some jobs, newest id first, and the cursor of the next page (None: there is none)."""
 
     jobs: list[JobRecord]
+    cursor: str | None
+
+
+class IdPage(msgspec.Struct, frozen=True):
+    """Ids with one of the wanted endings, newest first, and the cursor to search on from (None: all
+    ids were compared)."""
+
+    ids: list[str]
     cursor: str | None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
+from headway.domain.validation import SHORT_ID
 from headway.domain.views import Count, JobAction
 
 DONE: dict[JobAction, str] = {
@@ -113,6 +114,11 @@ def _escaped(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def short_id(id: str) -> str:
+    """The end of an id: ids made at one time begin alike. It can be used in the id's place."""
+    return f"…{id[-SHORT_ID:]}" if len(id) > SHORT_ID else id
 
 
 def shortened(text: str, length: int = 120) -> str:

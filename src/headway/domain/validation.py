@@ -21,9 +21,14 @@ LONGEST: Final = 36_525 * 86_400.0
 """Seconds in a hundred years."""
 EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+SHORT_ID: Final = 8
+"""Last digits of an id that are its short form; ids made at one time begin alike."""
+SHORTEST_ENDING: Final = 4
+"""Fewest digits that name a job."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-<>]*")
 _CANONICAL_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ENDING = re.compile(r"[0-9a-f]{1,31}")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -93,6 +98,29 @@ def check_id(id: object) -> str:
         return str(UUID(id))
     except ValueError:
         raise InvalidName(f"an id must be a UUID; {id[:80]!r} is not one") from None
+
+
+def check_id_or_ending(id: object) -> str:
+    """Return the id, or the ending of an id, in its canonical form: `…9A8057` as `9a8057`."""
+    if not isinstance(id, str):
+        return check_id(id)
+    text = id.strip().removeprefix("…").lower()
+    digits = text.replace("-", "")
+    if not _ENDING.fullmatch(digits):
+        try:
+            return check_id(text)
+        except InvalidName:
+            raise InvalidName(
+                f"{id[:80]!r} is not an id; give a whole id or its last {SHORTEST_ENDING} or more "
+                "characters"
+            ) from None
+    if len(digits) < SHORTEST_ENDING:
+        raise InvalidName(
+            f"{id[:80]!r} is too short; give the last {SHORTEST_ENDING} or more characters of an id"
+        )
+    whole = digits.rjust(32, "-")
+    parts = (whole[:8], whole[8:12], whole[12:16], whole[16:20], whole[20:])
+    return "-".join(parts).lstrip("-")
 
 
 def is_id(text: object) -> bool:

@@ -256,6 +256,8 @@ class QueueChange(msgspec.Struct, frozen=True):
 
     queue: str
     paused: bool
+    warning: str | None = None
+    """A sentence if nobody uses a queue of this name."""
 
 
 class StartedJob(msgspec.Struct, frozen=True):

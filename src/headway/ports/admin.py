@@ -48,7 +48,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class Questions(Protocol):
-    """Ids may be of a job or of a sequence. Raises JobNotFound for an id that does not exist."""
+    """Ids may be of a job or of a sequence, whole or by their endings. Raises JobNotFound for an id
+    that does not exist, AmbiguousId for an ending that several ids have."""
 
     async def overview(
         self, *, minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] = 60
@@ -109,7 +110,8 @@ class Questions(Protocol):
 
 
 class Actions(Protocol):
-    """Each writes an audit row in the transaction of its effect."""
+    """Each writes an audit row in the transaction of its effect. Ids are given as for questions; an
+    ambiguous one changes nothing."""
 
     async def act(self, action: JobAction, ids: Ids, *, exactly: bool = False) -> Batch:
         """On the current jobs of the sequences that these jobs belong to; `exactly`: on these jobs

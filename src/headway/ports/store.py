@@ -39,6 +39,7 @@ from headway.domain.queries import (
     EndedCount,
     EndedJob,
     FailureCount,
+    IdPage,
     JobCount,
     JobFilter,
     Page,
@@ -155,8 +156,13 @@ class Operations(Protocol):
 
         Bounded: for a filter that no index serves a store reads a limited number of jobs, and the
         page comes back short, even empty, with a cursor to go on from. Conditions on text
-        (`arguments`, `errors`) are decided by `headway.domain.filters.matches_text`.
+        (`arguments`, `errors`, `words`) are decided by `headway.domain.filters.matches_text`.
         """
+        ...
+
+    def find_ids(self, endings: Sequence[str], *, cursor: str | None = None) -> Operation[IdPage]:
+        """Ids of jobs with one of these endings (hexadecimal digits and dashes), newest first. One
+        call compares `IDS_COMPARED` ids, or more, and needs no more than the index of the ids."""
         ...
 
     def count(

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.admin.endpoints import ENDPOINTS, AdminEndpoint
+from headway.admin.json_answers import json_answer
 from headway.web.context import context_of
 from headway.web.problems import Refused
 from headway.web.request_body import read_json
@@ -50,7 +51,9 @@ def _route(path: str, endpoints: dict[str, AdminEndpoint]) -> Route:
                 )
             given = endpoint.decode({}, await read_json(request, endpoint.parameters))
             answer = await context.act(request, endpoint.function, **given)
-        return Response(_encoder.encode(answer), endpoint.status, media_type="application/json")
+        return Response(
+            _encoder.encode(json_answer(answer)), endpoint.status, media_type="application/json"
+        )
 
     return Route(path, respond, methods=list(endpoints))
 

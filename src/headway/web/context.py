@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from starlette.requests import Request
 
@@ -39,9 +39,8 @@ class Context:
         **kwargs: P.kwargs,
     ) -> T:
         """The answer to `Questions.jobs` or another question, redacted."""
-        self._check(*args, *kwargs.values())
         questions = self.app.questions
-        answer: T = await getattr(questions, question.__name__)(*args, **kwargs)
+        answer: T = await self._call(getattr(questions, question.__name__), *args, **kwargs)
         if isinstance(answer, CheckPage) and answer.incompatible:
             ids = tuple(each.job_id for each in answer.incompatible)
             page = await questions.jobs(JobFilter(ids=ids), limit=len(ids))
@@ -57,14 +56,15 @@ class Context:
         **kwargs: P.kwargs,
     ) -> T:
         """Do `Actions.act` or another action in the name of the user who sent the request."""
-        self._check(*args, *kwargs.values())
         actions = self.app.actions(cast("str", request.scope["headway.actor"]))
-        return cast("T", await getattr(actions, action.__name__)(*args, **kwargs))
+        return cast("T", await self._call(getattr(actions, action.__name__), *args, **kwargs))
 
-    def _check(self, *given: object) -> None:
-        for each in given:
-            if isinstance(each, JobFilter):
-                self.redaction.check_filter(each)
+    async def _call(self, method: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        given = [self._checked(each) for each in args]
+        return await method(*given, **{name: self._checked(kwargs[name]) for name in kwargs})
+
+    def _checked(self, given: object) -> object:
+        return self.redaction.checked_filter(given) if isinstance(given, JobFilter) else given
 
 
 def context_of(request: Request) -> Context:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from headway.domain.lifecycle import ALLOWED, shown_state
-from headway.domain.text import DONE, ago, found, moment, number, shortened, span
+from headway.domain.text import DONE, ago, found, moment, number, short_id, shortened, span
 from headway.domain.views import ShownState
 from headway.web import template_filters
 from headway.web.assets import asset_path
@@ -43,7 +43,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
             number,
             template_filters.pretty,
             template_filters.rate,
-            template_filters.short_id,
+            short_id,
             shortened,
             shown_state,
             span,

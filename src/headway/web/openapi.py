@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headway.admin.endpoints import ENDPOINTS, PREFIX, AdminEndpoint, ProblemAnswer
+from headway.admin.json_answers import describe_payloads
 
 _PROBLEMS = {
     "400": "The request does not fit.",
@@ -36,6 +37,7 @@ def describe() -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
+    describe_payloads(components)
     answers = iter(schemas)
     problem = next(answers)
     paths: dict[str, dict[str, Any]] = {}

@@ -30,7 +30,7 @@ class Search:
         text = request.query_params.get("q", "").strip()
         try:
             which = parse_filter(text)
-            context_of(request).redaction.check_filter(which)
+            context_of(request).redaction.checked_filter(which)
         except (InvalidRequest, Refused) as error:
             status, problem = problem_of(error)
             return cls(text, None, problem.message, status)

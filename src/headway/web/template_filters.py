@@ -39,8 +39,3 @@ def pretty(text: str) -> str:
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-def short_id(id: str) -> str:
-    """The end of an id: ids made at one time begin alike."""
-    return f"…{id[-8:]}" if len(id) > 12 else id

@@ -49,7 +49,7 @@ def pruning(store: PostgresStore, id: str) -> Operation[Any]:
 
 def moving_out(store: PostgresStore, id: str) -> Operation[Any]:
     with suppress(transfer._Unsettled):
-        jobs = yield from transfer._gather(store.transfer, [id])
+        jobs = yield from transfer._gather(store.transfer, [id], transfer._RUNNING)
         yield from transfer._move_out(store.transfer, new_id(), jobs)
 
 

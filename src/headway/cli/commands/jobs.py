@@ -37,7 +37,7 @@ def jobs() -> None:
     """List jobs, show one, retry, cancel, trigger or delete jobs.
 
     A FILTER is words such as state:failed type:charge queue:mail args.order_id:7 error:timeout
-    created:<1h; a job must match all of them.
+    created:<1h, or any text; a job must match all of them. An ID may be given by its ending.
     """
 
 

@@ -25,6 +25,7 @@ from headway.cli.target import DashboardUrl
 from headway.domain.job import JobRecord, JobState
 from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, Age, JobFilter
+from headway.domain.validation import is_id
 
 AT_ONCE = 200
 """Newest and running jobs read in one look."""
@@ -43,7 +44,8 @@ def tail_jobs(
     target: Headway | DashboardUrl, words: Sequence[str], *, last: int, every: float, as_json: bool
 ) -> None:
     async def run(session: Session) -> None:
-        tail = _Tail(session, read_filter(words), as_json=as_json)
+        which = await _with_whole_ids(session, read_filter(words))
+        tail = _Tail(session, which, as_json=as_json)
         await tail.begin(last)
         while True:
             await asyncio.sleep(every)
@@ -51,6 +53,21 @@ def tail_jobs(
 
     with contextlib.suppress(KeyboardInterrupt):  # ends the command
         in_session(target, run)
+
+
+async def _with_whole_ids(session: Session, which: JobFilter) -> JobFilter:
+    """The endings of ids are searched for once, not at every look."""
+    ask = session.questions.jobs
+    if not all(map(is_id, which.ids)):
+        page = await ask(JobFilter(ids=which.ids), limit=MAX_PAGE)
+        which = msgspec.structs.replace(which, ids=tuple(job.id for job in page.jobs) or which.ids)
+    for word in which.words:
+        jobs = (await ask(JobFilter(words=(word,)), limit=2)).jobs
+        alone = len(jobs) == 1 and not which.ids
+        if alone and jobs[0].id.endswith(word.lower().removeprefix("…")):
+            rest = tuple(each for each in which.words if each != word)
+            which = msgspec.structs.replace(which, ids=(jobs[0].id,), words=rest)
+    return which
 
 
 class _Tail:

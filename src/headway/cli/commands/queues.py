@@ -7,7 +7,7 @@ import click
 from headway.app import Headway
 from headway.cli.job_text import moment_now
 from headway.cli.json_results import PauseResult
-from headway.cli.output import Column, print_table, printed_by, tell, wide_option
+from headway.cli.output import Column, print_table, printed_by, say, tell, wide_option
 from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
 from headway.cli.worker.process import run_worker
@@ -78,9 +78,11 @@ def _verb(name: str, help: str, *, paused: bool) -> None:
     def _(names: tuple[str, ...], target: Headway | DashboardUrl) -> PauseResult:
         async def run(session: Session) -> PauseResult:
             change = session.actions.pause if paused else session.actions.resume
-            for each in names:
-                await change(each)
-            return PauseResult(queues=list(names), paused=paused)
+            changes = [await change(each) for each in names]
+            warnings = [each.warning for each in changes if each.warning is not None]
+            for warning in warnings:
+                say(f"Warning: {warning}")
+            return PauseResult(queues=list(names), paused=paused, warnings=warnings)
 
         return in_session(target, run)
 

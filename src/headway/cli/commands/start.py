@@ -8,7 +8,9 @@ import time
 from datetime import datetime
 
 import click
+import msgspec
 
+from headway.admin.json_answers import json_value
 from headway.app import Headway
 from headway.cli.errors import Exit, Failed
 from headway.cli.job_text import moment_now
@@ -93,7 +95,7 @@ def start(
 
     started = in_session(target, run)
     if as_json:
-        print_json(started)
+        print_json(msgspec.structs.replace(started, output=json_value(started.output)))
     elif not wait:
         tell(started.id)
     elif started.output is not None:

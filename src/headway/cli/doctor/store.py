@@ -80,9 +80,9 @@ async def _examine_staged_jobs(app: Headway) -> list[Diagnosis]:
         return []
     return [
         warn(
-            "copy",
+            "move",
             "jobs are on their way from another store, and do not run meanwhile",
-            "If no headway copy is running, it was interrupted: run the same command again.",
+            "If no headway move is running, it was interrupted: run the same command again.",
         )
     ]
 

@@ -13,12 +13,14 @@ from typing import Any
 
 import click
 
+from headway.admin.queue_names import unknown_queue
 from headway.app import Headway
 from headway.cli.event_loop import run_loop
+from headway.cli.output import say
 from headway.cli.worker.log_setup import set_up_logs
 from headway.cli.worker.metrics_server import metrics_page, metrics_server, parse_address
 from headway.cli.worker.parent_pipe import when_orphaned
-from headway.errors import ConfigurationError, InvalidOption
+from headway.errors import ConfigurationError, InvalidOption, StoreError
 from headway.observers.logs import LogObserver
 from headway.worker.handler_runner import HANDLER_THREAD
 from headway.worker.settings import Retention, WorkQueue
@@ -64,6 +66,8 @@ async def _work(
             worker = app.worker(**settings)
         except (InvalidOption, ConfigurationError) as error:
             raise click.UsageError(str(error)) from error
+        for queue in settings.get("queues", ()):
+            await _warn_if_unknown(app, queue.name)
         was_asked = _stop_on_signals(worker)
         with nullcontext() if address is None else metrics_server(worker, address, page):
             await worker.run(drain=drain)
@@ -71,6 +75,18 @@ async def _work(
         _log.warning("the process ends with handlers that did not stop")
         logging.shutdown()
         os._exit(0)  # else Python would wait for them
+
+
+async def _warn_if_unknown(app: Headway, queue: str) -> None:
+    try:
+        # Not by other workers: this one may have had the same name before a restart.
+        warning = await unknown_queue(
+            app.store, app.registry, queue, workers=False, now=app.clock.now()
+        )
+    except StoreError:  # the worker waits for a store that does not answer
+        return
+    if warning is not None:
+        say(f"Warning: {warning}")
 
 
 def handlers_go_on() -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
 from itertools import islice
 
 from headway.domain.filters import matches
-from headway.domain.queries import JobFilter, Page, check_page
+from headway.domain.queries import IdPage, JobFilter, Page, check_page
 from headway.domain.views import Count
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow, to_record
@@ -37,6 +37,12 @@ class MemoryFind(JobTable):
         )
         more = found[limit - 1].id if len(found) > limit else None
         return Page([to_record(row) for row in found[:limit]], more)
+
+    def find_ids(self, endings: Sequence[str], *, cursor: str | None = None) -> Operation[IdPage]:
+        yield from ()
+        wanted = tuple(endings)
+        ids = sorted((row.id for row in self._visible() if row.id.endswith(wanted)), reverse=True)
+        return IdPage([id for id in ids if cursor is None or id < cursor], None)
 
     def count(
         self, which: JobFilter, at_most: int, *, now: datetime | None = None

@@ -7,16 +7,31 @@ the id to go on from. A small set from another index is read whole; a large one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from headway.domain.filters import error_needles, has_text, input_needles, matches_text
+from headway.domain.filters import (
+    JobText,
+    error_needles,
+    has_text,
+    input_needles,
+    matches_text,
+    word_needles,
+)
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.queries import MAX_PAGE, Age, JobFilter, Page, check_page
+from headway.domain.queries import (
+    IDS_COMPARED,
+    MAX_PAGE,
+    Age,
+    IdPage,
+    JobFilter,
+    Page,
+    check_page,
+)
 from headway.domain.views import Count
 from headway.drivers.mongodb import Document
 from headway.ports.statement import Operation, reading
@@ -67,11 +82,29 @@ class MongoFind(MongoPart):
             return Page(jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else last)
         found: list[JobRecord] = []
         for job in jobs:
-            if matches_text(which, job.input, job.last_error):
+            if matches_text(which, job):
                 found.append(job)
                 if len(found) == limit:
                     return Page(found, job.id)
         return Page(found, jobs[-1].id if len(jobs) == most else last)
+
+    @reading
+    def find_ids(self, endings: Sequence[str], *, cursor: str | None = None) -> Operation[IdPage]:
+        reach: Document = {} if cursor is None else {"$lt": cursor}
+        rest: list[Document] = yield self._commands.find(
+            {"_id": reach} if reach else {},
+            {"_id": 1},
+            sort={"_id": -1},
+            limit=1,
+            skip=IDS_COMPARED - 1,
+        )
+        last: str | None = rest[0]["_id"] if rest else None
+        bounds = reach if last is None else {**reach, "$gte": last}
+        ending = f"(?:{'|'.join(map(re.escape, endings))})$"
+        documents: list[Document] = yield self._commands.find(
+            {"_id": {**bounds, "$regex": ending}}, {"_id": 1}, sort={"_id": -1}
+        )
+        return IdPage([each["_id"] for each in documents], last)
 
     @reading
     def count(
@@ -79,7 +112,7 @@ class MongoFind(MongoPart):
     ) -> Operation[Count]:
         if has_text(which):
             most = 2 * MAX_PAGE
-            fields = {"input": 1, "last_error": 1}
+            fields = dict.fromkeys(JobText._fields, 1)
             documents, last = yield from search(
                 self._commands, which, None, SCAN, most, now, fields
             )
@@ -208,11 +241,21 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
     if needles := error_needles(which):
         any_needle = "|".join(map(re.escape, needles))
         wanted.append({"last_error": {"$regex": any_needle, "$options": "i"}})
+    for word, value in word_needles(which):
+        wanted.append({"$or": [*_containing(word), {"input": {"$regex": re.escape(value)}}]})
     return {"$and": wanted}
 
 
+def _containing(word: str) -> Iterator[Document]:
+    part = re.escape(word)
+    for field in ("type", "queue", "worker", "dedup_key", "last_error"):
+        yield {field: {"$regex": part, "$options": "i"}}
+    yield {"_id": {"$regex": f"{part.lower()}$"}}
+
+
 def _fits(which: JobFilter, document: Document) -> bool:
-    return matches_text(which, document["input"], document.get("last_error"))
+    texts: list[Any] = [document.get(name) for name in JobText._fields[1:]]
+    return matches_text(which, JobText(document["_id"], *texts))
 
 
 def _any_of(values: Iterable[str]) -> Any:

@@ -199,11 +199,7 @@ class MongoStatistics(MongoPart):
             documents, last = yield from search(
                 self._commands, which, None, FAILURES_LOOKED_AT, MAX_PAGE, now
             )
-            jobs = [
-                job
-                for job in map(to_record, documents)
-                if matches_text(which, job.input, job.last_error)
-            ]
+            jobs = [job for job in map(to_record, documents) if matches_text(which, job)]
             return group_failures(jobs, limit, exact=last is None and len(documents) < MAX_PAGE)
         everything = which == JobFilter(states=which.states)
         most = FAILURES if everything else FAILURES_LOOKED_AT

@@ -14,9 +14,16 @@ from typing import Any
 from msgspec import structs
 
 from headway.domain.failure import FINGERPRINT
-from headway.domain.filters import error_needles, has_text, input_needles, matches_text
+from headway.domain.filters import (
+    JobText,
+    error_needles,
+    has_text,
+    input_needles,
+    matches_text,
+    word_needles,
+)
 from headway.domain.job import TERMINAL, JobRecord, JobState
-from headway.domain.queries import JobFilter, Page, check_page
+from headway.domain.queries import IDS_COMPARED, IdPage, JobFilter, Page, check_page
 from headway.domain.validation import is_id
 from headway.domain.views import Count
 from headway.ports.statement import Operation, Row, Statement, reading
@@ -86,11 +93,11 @@ class SqlFind(SqlPart):
             return Page(jobs, jobs[-1].id if len(rows) > limit else last)
         rows, last = yield from look(self._dialect, "judge", which, start, SCAN, JUDGED, now)
         found: list[str] = []
-        for id, input, last_error in rows:
-            if matches_text(which, input, last_error):
-                found.append(str(id))
+        for text in map(_text, rows):
+            if matches_text(which, text):
+                found.append(text.id)
                 if len(found) == limit:
-                    last = str(id)
+                    last = text.id
                     break
         else:
             last = str(rows[-1][0]) if len(rows) == JUDGED else last
@@ -98,6 +105,15 @@ class SqlFind(SqlPart):
             return Page([], last)
         rows = yield Statement(self._sql["get"], (found,), alone=True)
         return Page(sorted(self._records(rows), key=_by_id, reverse=True), last)
+
+    @reading
+    def find_ids(self, endings: Sequence[str], *, cursor: str | None = None) -> Operation[IdPage]:
+        rows = yield Statement(
+            self._sql["ids_ending"], (cursor or NEWEST, list(endings), IDS_COMPARED), alone=True
+        )
+        last = rows[0][0]
+        ids = {str(row[1]) for row in rows if row[1] is not None}
+        return IdPage(sorted(ids, reverse=True), None if last is None else str(last))
 
     @reading
     def count(
@@ -108,7 +124,7 @@ class SqlFind(SqlPart):
             return Count(0)
         if has_text(which):
             rows, last = yield from look(self._dialect, "judge", which, NEWEST, SCAN, JUDGED, now)
-            found = sum(matches_text(which, input, error) for _, input, error in rows)
+            found = sum(matches_text(which, _text(row)) for row in rows)
             every = last is None and len(rows) < JUDGED
             return Count(min(found, at_most), every and found <= at_most)
         rows, last = yield from look(
@@ -166,6 +182,7 @@ def conditions(
 ) -> tuple[Any, ...]:
     """The parameters of `match.conditions`."""
     types = [each for each in which.types if not each.endswith("*")]
+    words = word_needles(which)
     return (
         cursor,
         [str(state) for state in which.states] or None,
@@ -183,6 +200,8 @@ def conditions(
         which.finished.over,
         input_needles(which) or None,
         error_needles(which) or None,
+        [word.lower() for word, _ in words] or None,
+        [value for _, value in words] or None,
     )
 
 
@@ -193,6 +212,11 @@ def _can_match(which: JobFilter) -> bool:
     if which.ids and not any(map(is_id, which.ids)):
         return False
     return all(id is None or is_id(id) for id in (which.sequence_id, which.root_id))
+
+
+def _text(row: Row) -> JobText:
+    id, *texts = row
+    return JobText(str(id), *texts)
 
 
 def _by_id(job: JobRecord) -> str:

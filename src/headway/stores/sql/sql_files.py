@@ -22,6 +22,7 @@ from importlib.resources import files
 
 import msgspec
 
+from headway.domain.filters import JobText
 from headway.stores.sql.columns import (
     CLAIMED,
     JOB_COLUMNS,
@@ -33,7 +34,7 @@ from headway.stores.sql.columns import (
 )
 
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
-_LESS = {"count_": "j.id", "judge_": "j.id, j.input, j.last_error"}
+_LESS = {"count_": "j.id", "judge_": ", ".join(f"j.{name}" for name in JobText._fields)}
 _LISTS = {"new": NEW, "options": OPTIONS, "place": PLACE, "moved": MOVED}
 _LIST = re.compile(rf"/\*({'|'.join(_LISTS)})(?: (arrays |items )?from ([$?]?)(\d+))?\*/")
 

@@ -112,9 +112,7 @@ class SqlStatistics(SqlPart):
             rows, last = yield from look(
                 self._dialect, "find", which, NEWEST, FAILURES_LOOKED_AT, MAX_PAGE, now
             )
-            jobs = [
-                job for job in self._records(rows) if matches_text(which, job.input, job.last_error)
-            ]
+            jobs = [job for job in self._records(rows) if matches_text(which, job)]
             return group_failures(jobs, limit, exact=last is None and len(rows) < MAX_PAGE)
         if which == JobFilter(states=which.states):
             statement = Statement(self._sql["failures"], (FAILURES, limit), alone=True)

@@ -11,7 +11,7 @@ from headway.domain.queries import Page
 from headway.domain.views import Count, JobAction, JobDetail
 from headway.ports.admin import Questions
 from headway.web.context import context_of
-from headway.web.html import page, path_here
+from headway.web.html import page, path_here, redirect
 from headway.web.search import Search
 
 PAGE = 50
@@ -26,7 +26,9 @@ async def list_jobs(request: Request) -> Response:
     found, count = Page([], None), Count(0)
     if search.which is not None:
         found = await context.ask(Questions.jobs, search.which, cursor=cursor, limit=PAGE)
-        count = await context.ask(Questions.count, search.which, at_most=COUNTED)
+        count = Count(len(found.jobs))
+        if cursor is not None or found.cursor is not None:  # these are not all
+            count = await context.ask(Questions.count, search.which, at_most=COUNTED)
     return page(
         request,
         "jobs.html",
@@ -41,7 +43,10 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def show_job(request: Request) -> Response:
-    detail = await context_of(request).ask(Questions.job, request.path_params["id"])
+    id = request.path_params["id"]
+    detail = await context_of(request).ask(Questions.job, id)
+    if detail.job.id != id:  # its ending
+        return redirect(request, f"/jobs/{detail.job.id}")
     return _job_page(request, "job.html", detail)
 
 

@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headway.domain.validation import is_id
 from headway.domain.views import SequencePage, ShownState
 from headway.ports.admin import Questions
 from headway.web.context import context_of
 from headway.web.graph.svg import draw
-from headway.web.html import page
+from headway.web.html import page, redirect
 from headway.web.pages.jobs import PAGE
 from headway.web.search import Search
 
@@ -32,6 +33,9 @@ async def list_sequences(request: Request) -> Response:
 
 async def show_sequence(request: Request) -> Response:
     id = request.path_params["id"]
+    if not is_id(id):  # its ending
+        found = await context_of(request).ask(Questions.job, id)
+        return redirect(request, f"/sequences/{found.job.id}")
     graph = await context_of(request).ask(Questions.graph, id, at_most=DRAWN)
     return page(
         request,

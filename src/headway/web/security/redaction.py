@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from headway.domain.filters import parse_filter, render_filter
+from headway.domain.filters import parse_filter, plain_name, render_filter
 from headway.domain.job import JobRecord
 from headway.domain.queries import ArgumentFilter, JobFilter, Page
 from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, CheckPage, JobDetail
@@ -24,8 +24,6 @@ ALWAYS = (
 HIDDEN = "[redacted]"
 UNTOLD = "the reason is not shown: it may quote a redacted field of the input"
 
-_WORD = re.compile(r"[^a-z0-9]+")
-
 
 class Redaction:
     """A field is hidden if its name holds one of the names; case, `-` and `_` do not matter:
@@ -34,13 +32,14 @@ class Redaction:
     def __init__(self, names: Sequence[str] = ()) -> None:
         if isinstance(names, str):
             raise ConfigurationError(f"redact takes a list of names: redact=[{names!r}]")
-        plain = {_plain(name) for name in (*ALWAYS, *names)}
-        if "" in plain:
+        self.names = tuple(sorted({plain_name(name) for name in (*ALWAYS, *names)}))
+        """Parts of the names of hidden fields."""
+        if "" in self.names:
             raise ConfigurationError("a name to redact needs a letter or a digit")
-        self._pattern = re.compile("|".join(map(re.escape, sorted(plain))))
+        self._pattern = re.compile("|".join(map(re.escape, self.names)))
 
     def hides(self, name: str) -> bool:
-        return self._pattern.search(_plain(name)) is not None
+        return self._pattern.search(plain_name(name)) is not None
 
     def answer(self, answer: T) -> T:
         """An answer of `headway.ports.admin` without the values of hidden fields. All types of
@@ -64,8 +63,9 @@ class Redaction:
         ]
         return CheckPage(checked.examined, incompatible, checked.cursor)
 
-    def check_filter(self, which: JobFilter) -> None:
-        """Refuses a filter on a hidden field: whether it matches would tell the value."""
+    def checked_filter(self, which: JobFilter) -> JobFilter:
+        """The filter, without a search in hidden fields. Refuses a condition on such a field:
+        whether it matches would tell the value."""
         for argument in which.arguments:
             if self.asks(argument):
                 raise Refused(
@@ -74,6 +74,7 @@ class Redaction:
                     f"args.{argument.path} is redacted or has redacted fields, so it cannot be "
                     "searched for.",
                 )
+        return msgspec.structs.replace(which, hidden=self.names) if which.words else which
 
     def payload(self, text: str) -> str:
         """The payload as JSON without the values of hidden fields. A payload that is not JSON has
@@ -132,7 +133,7 @@ class Redaction:
 
     def _found_in(self, text: str) -> bool:
         """A quick test: most payloads need no rewriting."""
-        return "\\u" in text or self._pattern.search(_plain(text)) is not None
+        return "\\u" in text or self._pattern.search(plain_name(text)) is not None
 
     def _has_hidden(self, value: object) -> bool:
         if isinstance(value, Mapping):
@@ -152,7 +153,3 @@ class Redaction:
         if isinstance(value, list):
             return [self._cleaned(inner) for inner in cast("list[object]", value)]
         return value
-
-
-def _plain(name: str) -> str:
-    return _WORD.sub("", name.lower())

@@ -95,6 +95,28 @@ async def jobs_are_found_by_id(store: Store) -> None:
 
 
 @case
+async def ids_are_found_by_their_endings(store: Store) -> None:
+    begin = "01890a5d-ac96-774b-bcc"
+    ids = [f"{begin}{end}" for end in ("1-0000000000aa", "2-0000000010aa", "3-0000000000ab")]
+    await kit.insert(store, *[kit.new_job(id=id) for id in ids])
+
+    async def ending(*endings: str, cursor: str | None = None) -> list[str]:
+        page = await store.run(store.find_ids, endings, cursor=cursor)
+        assert page.cursor is None
+        return page.ids
+
+    assert await ending("00aa") == [ids[0]]
+    assert await ending("aa") == [ids[1], ids[0]]
+    assert await ending("bcc3-0000000000ab") == [ids[2]]
+    assert await ending("10aa", "00ab", "ffff") == [ids[2], ids[1]]
+    assert await ending("aa", cursor=ids[1]) == [ids[0]]
+    assert await ending(ids[2]) == [ids[2]]
+    assert await ending("aa", "00aa") == [ids[1], ids[0]]
+    for none in ("0a", "ba", "-aa"):
+        assert await ending(none) == [], none
+
+
+@case
 async def nonsense_is_found_nowhere(store: Store) -> None:
     await kit.add(store)
     assert await found(store, JobFilter(root_id="nonsense")) == []
@@ -208,6 +230,36 @@ async def jobs_are_found_by_an_error_that_something_else_wrote(store: Store) -> 
     for part in ("Error: out", "error", "Paper"):
         assert await found(store, JobFilter(errors=(part,))) == [job.id]
     assert await found(store, JobFilter(errors=("ink",))) == []
+
+
+@case
+async def jobs_are_found_by_any_text(store: Store) -> None:
+    order = await kit.add(
+        store,
+        type="pay.Charge",
+        input='{"mail":"ada@x.org","n":[4711,true],"at":{"apiKey":"ada@y.org"}}',
+        dedup_key="Order/7",
+    )
+    mail = await kit.add(store, queue="mail", input='{"naïve":"50 % off","n":"4711"}')
+    broken = await failed(store, ALIKE, "connection timed out: 5 s")
+
+    async def having(*words: str, hidden: tuple[str, ...] = ()) -> list[str]:
+        return await found(store, JobFilter(words=words, hidden=hidden))
+
+    assert await having("charge") == await having("order/") == await having("PAY.") == [order]
+    assert await having("mail") == [mail]
+    assert await having("Timed Out:") == await having("shoperror") == [broken]
+    assert await having("timed", "shop") == [broken]
+    assert await having("timed", "mail") == []
+    assert await having("4711") == [mail, order]
+    assert await having("50 % off") == [mail]
+    assert await having("ada@x.org") == [order]
+    assert await having("ada@x") == await having("apiKey") == await having("null") == []
+    assert await having("ada@y.org") == [order]
+    assert await having("ada@y.org", hidden=("apikey",)) == []
+    assert await having(order[-5:]) == [order]
+    assert await having("x" + order[-4:]) == []
+    assert await having(f"…{order[-12:].upper()}") == [order]
 
 
 @case

@@ -1,4 +1,4 @@
-"""Part copy: jobs move from SQLite to PostgreSQL while a producer starts more and workers of both
+"""Part move: jobs move from SQLite to PostgreSQL while a producer starts more and workers of both
 run them; the command that moves them is killed on the way. Every job that was acknowledged ends in
 one of the two places, and ran once."""
 
@@ -50,25 +50,25 @@ def _try(run: PartRun, here: WorkerGroup, there: WorkerGroup, backlog: int) -> N
         time.sleep(0.1)
     began = time.monotonic()
     for number in range(KILLS):
-        mover = _copy(here.database, there.database)
+        mover = _move(here.database, there.database)
         goal = backlog * (number + 1) // (KILLS + 2)
         while _arrived(there.database) < goal and mover.poll() is None:
             time.sleep(random.random() * 0.02)
-        run.check(mover.poll() is None, f"headway copy ended by itself: {mover.poll()}")
+        run.check(mover.poll() is None, f"headway move ended by itself: {mover.poll()}")
         os.kill(mover.pid, signal.SIGKILL)
         mover.wait()
-    mover = _copy(here.database, there.database)
+    mover = _move(here.database, there.database)
     time.sleep(2)
     if here.producer is not None:
         here.producer.stop()
     code = mover.wait(600)
     seconds = time.monotonic() - began
-    run.check(code == 0, f"headway copy ended with {code}")
+    run.check(code == 0, f"headway move ended with {code}")
     here.drain(60)
     there.drain(240)
     here.stop()
     there.stop()
-    run.figure("kills of headway copy", KILLS)
+    run.figure("kills of headway move", KILLS)
     run.figure("seconds", round(seconds, 1))
     _balance(run, here, there)
 
@@ -87,9 +87,9 @@ def _backlog(count: int) -> Callable[[Work], list[Request[int]]]:
     return batch
 
 
-def _copy(source: Database, target: Database) -> subprocess.Popen[bytes]:
+def _move(source: Database, target: Database) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "headway", "copy", source.dsn, target.dsn, "--yes"],
+        [sys.executable, "-m", "headway", "move", source.dsn, target.dsn, "--yes"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
