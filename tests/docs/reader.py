@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.docs.environments import environment
 from tests.docs.pages import Block, Command
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for a command or a block."""
 PATIENCE_AT_END = 20.0
 """Seconds for a server that was told to stop."""
@@ -221,13 +221,11 @@ class Process:
         """Its exit code, when it has ended by itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await self._reading
-                return await self._process.wait()
-        except TimeoutError:
+        await asyncio.wait([self._reading], timeout=PATIENCE)
+        if not self._reading.done():
             await self.stop()
-            raise AssertionError(f"it did not end:\n{self.written}") from None
+            raise AssertionError(f"it did not end:\n{self.written}")
+        return await self._process.wait()
 
     async def stop(self) -> None:
         """As with Ctrl-C, or Ctrl-D in Python."""
