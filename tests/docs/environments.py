@@ -29,8 +29,7 @@ _HEADWAY = re.compile(r"headway(?P<extras>\[[\w,]+\])?$")
 def environment(requirements: frozenset[str]) -> Path:
     """The folder of the environment. It is made if there is none yet."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    content = [sys.version, sorted(requirements), project["dependencies"]]
-    folder = FOLDER / _digest(json.dumps([*content, project["optional-dependencies"]]).encode())
+    folder = FOLDER / _digest(json.dumps([sys.version, sorted(requirements), project]).encode())
     wheel = _wheel()
     with _lock(folder.name):
         if not (folder / "ready").exists():
@@ -77,10 +76,11 @@ def _wheel() -> Path:
     with _lock("wheels"):
         if not any(folder.glob("*.whl")):
             shutil.rmtree(folder.parent, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-            pip = [uv, "build", "--quiet", "--wheel"] if (uv := shutil.which("uv")) else pip
-            where = ["--out-dir"] if uv else ["--no-deps", "--wheel-dir"]
-            _run(*pip, "--no-build-isolation", *where, str(folder), str(ROOT))
+            if uv := shutil.which("uv"):
+                _run(uv, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT))
+            else:
+                pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation"]
+                _run(*pip, "--no-deps", "--wheel-dir", str(folder), str(ROOT))
         (wheel,) = folder.glob("*.whl")
     return wheel
 

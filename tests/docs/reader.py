@@ -23,9 +23,14 @@ PATIENCE = 60.0
 """Seconds for a command or a block."""
 PATIENCE_AT_END = 20.0
 """Seconds for a server that was told to stop."""
+PORTS = {
+    "5000": ["FLASK_RUN_PORT"],
+    "8000": ["UVICORN_PORT"],
+    "8420": ["HEADWAY_DASHBOARD_PORT", "HEADWAY_DEV_PORT"],
+    "9464": [],
+}
+"""The ports of servers on pages, and the variables that set another one."""
 _NOT_INHERITED = ("PYTHON", "PYTEST", "HEADWAY", "VIRTUAL_ENV", "COV", "DJANGO", "PG")
-PORTS = {"8000": ("UVICORN_PORT",), "5000": ("FLASK_RUN_PORT",), "9464": ()}
-PORTS["8420"] = ("HEADWAY_DASHBOARD_PORT", "HEADWAY_DEV_PORT")
 _SERVER = re.compile(
     r"uvicorn |flask .*run\b|python serve\.py|python manage\.py runserver"
     r"|(HEADWAY_\S+ )*(headway|python manage\.py headway) (dev|dashboard|worker(?!.*--drain))\b"
@@ -67,9 +72,11 @@ class Reader:
                 await self._type(command)
 
     async def leave(self) -> None:
-        for process in (*self._servers.values(), self._python and self._python.process):
-            if process is not None:
-                await process.stop()
+        processes = [*self._servers.values(), *([self._python.process] if self._python else [])]
+        stopped = (process.stop() for process in processes)
+        for error in await asyncio.gather(*stopped, return_exceptions=True):
+            if error is not None:
+                raise error
 
     def _write(self, block: Block, name: str) -> None:
         file = self._current_folder() / name
@@ -83,8 +90,7 @@ class Reader:
     async def _type(self, command: Command) -> None:
         text = self._real(command.text)
         if text.startswith("pip install "):
-            added = [word for word in shlex.split(text, comments=True)[2:] if word != "-U"]
-            self._packages |= frozenset(added)
+            self._packages |= frozenset(shlex.split(text, comments=True)[2:])
             self._environment = await asyncio.to_thread(environment, self._packages)
         elif "-m venv" in text:
             pass  # the environment of the page
@@ -106,9 +112,7 @@ class Reader:
         kind = "worker" if "headway worker" in text else "web"
         if earlier := self._servers.pop(kind, None):
             await earlier.stop()
-        self._servers[kind] = server = await self._start(
-            f"exec {text}" if "=" not in text else text
-        )
+        self._servers[kind] = server = await self._start(text)
         shown = [self._pattern(line) for line in output.splitlines()] or [_READY]
         await server.wait_until(
             lambda written: all(line.search(self._plain(written)) for line in shown)
@@ -233,14 +237,12 @@ class Process:
         self._process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
-        try:
-            async with asyncio.timeout(PATIENCE_AT_END):
-                await self._process.wait()
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
-            await self._reading
+        done, _ = await asyncio.wait([self._reading], timeout=PATIENCE_AT_END)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        await self._reading
+        assert done, f"it did not stop:\n{self.written}"
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
