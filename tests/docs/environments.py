@@ -27,17 +27,20 @@ _HEADWAY = re.compile(r"headway(?P<extras>\[[\w,]+\])?$")
 
 
 def environment(requirements: frozenset[str]) -> Path:
-    """The folder of the environment. It is made if there is none yet."""
+    """The folder of the environment. It is made anew if Headway's dependencies have changed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    folder = FOLDER / _digest(json.dumps([sys.version, sorted(requirements), project]).encode())
+    dependencies = _digest(json.dumps(project).encode())
+    folder = FOLDER / _digest(json.dumps([sys.version, sorted(requirements)]).encode())
     wheel = _wheel()
+    ready = folder / "ready"
     with _lock(folder.name):
-        if not (folder / "ready").exists():
+        made_of = ready.read_text().split() if ready.exists() else [None, None]
+        if made_of[0] != dependencies:
             shutil.rmtree(folder, ignore_errors=True)
             _make(folder, requirements, wheel)
-        elif (folder / "ready").read_text() != wheel.parent.name:
+        elif made_of[1] != wheel.parent.name:
             _replace_headway(folder, wheel)
-        (folder / "ready").write_text(wheel.parent.name)
+        ready.write_text(f"{dependencies} {wheel.parent.name}")
     return folder
 
 
