@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _FENCE = re.compile(
     r"^ *```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```[ \t]*$|^<!--.*?^-->", re.DOTALL | re.MULTILINE
 )
-_LINE = re.compile(r"(?:^|(?<=[\s/=]))headway (?P<rest>[^\n]+)", re.MULTILINE)
+_LINE = re.compile(r"(?:^|(?<=[\s/=]))(?<!install )headway (?P<rest>[^\n]+)", re.MULTILINE)
 _LIST = re.compile(r"\[headway, (?P<rest>[^\]\n]+)\]")
 _SPAN = re.compile(r"`headway (?P<rest>[^`]+)`")
 _CODE = ("python", "py", "text", "json", "sql")
