@@ -17,7 +17,7 @@ def test_copies_what_has_completed(sqlite_path: Path, postgres_url: str) -> None
 
     refused = command("copy", source, postgres_url)
     assert refused.exit_code == 5
-    assert "copy 3 jobs that have completed from " in refused.stderr
+    assert "copy the completed jobs (3 jobs) from " in refused.stderr
     assert "--yes" in refused.stderr
     assert printed("jobs", "list", "-a", postgres_url)["jobs"] == []
 

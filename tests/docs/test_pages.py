@@ -37,6 +37,7 @@ DATABASES = {
 """Addresses that readers replace by their own, and the tests by those of their servers."""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)  # the first time, the packages are downloaded
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
@@ -68,6 +69,7 @@ async def follow(page: Path, folder: Path, databases: dict[str, str]) -> None:
 INSTALL = "```console\n$ pip install headway\n$ python -m asyncio\n```\n"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(

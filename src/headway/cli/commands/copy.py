@@ -54,7 +54,7 @@ async def _copy(copier: Copier, source: Headway, target: Headway, *, confirmed: 
     async with source, target:
         count = await source.questions.count(COMPLETED)
         confirm(
-            f"copy {many_jobs(count)} that have completed from {source.store.name} to "
+            f"copy the completed jobs ({many_jobs(count)}) from {source.store.name} to "
             f"{target.store.name}",
             confirmed=confirmed,
         )
