@@ -125,7 +125,7 @@ def test_vendored_files_come_with_their_licences(wheel: Path) -> None:
     licences = {name for name in scripts if name.endswith(".LICENSE")}
     assert {file for file, _ in rows} == scripts - licences - {"README.md"}
     assert {licence for _, licence in rows} == licences
-    listed = metadata(wheel).get_all("License-File")
+    listed = metadata(wheel).get_all("License-File", [])
     assert listed == ["LICENSE", *sorted(f"src/{VENDOR}/{name}" for name in licences)]
     assert {f"{DIST_INFO}/licenses/{name}" for name in listed} <= set(names)
 
