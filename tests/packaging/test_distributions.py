@@ -155,7 +155,7 @@ def test_the_sdist_holds_every_file_of_the_repository(unpacked: Path) -> None:
     assert [name for name in held if re.search(r"\.pyc$|\.db|(^|/)\.venv|_cache/", name)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """All can be imported, and some are run."""
@@ -169,7 +169,7 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     assert int(counts[2]) > 5_000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_wheel_works_where_only_its_requirements_are_installed(
     wheel: Path, tmp_path: Path
