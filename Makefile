@@ -85,6 +85,12 @@ house: $(READY) ## report how the source tree is laid out; ARGS=--no-run reads t
 picture: $(READY) ## draw which package imports which, as docs/internals/house.md
 	$(PYTHON) -m scripts.house_picture
 
+.PHONY: dist
+dist: $(READY) ## build sdist and wheel in dist, and check them
+	rm -rf dist
+	$(PYTHON) -m hatchling build -d dist
+	TEST_DISTRIBUTIONS=dist $(PYTHON) -m pytest tests/packaging
+
 bench: $(READY) ## measure
 	$(PYTHON) -m benchmarks $(ARGS)
 

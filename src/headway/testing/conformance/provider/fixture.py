@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import isawaitable
 from typing import Any, Self, TypeVar
 
@@ -49,7 +50,7 @@ class Subject:
     """Opens a connection on which every statement is committed by itself."""
     providers: Sequence[Provider] = ()
 
-    @property
+    @cached_property  # a manager that is made may hold a connection already
     def awaited(self) -> bool:
         return hasattr(self.transaction(), "__aenter__")
 
