@@ -187,6 +187,8 @@ class JobDeadLettered(JobEvent, frozen=True, gc=False):
     """The job failed, or was lost, for good."""
 
     failure: Failure
+    attempt: int | None = None
+    """The attempt that failed; None: the job was lost."""
 
 
 class JobReaped(JobEvent, frozen=True, gc=False):

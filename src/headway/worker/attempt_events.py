@@ -154,7 +154,7 @@ class Reporter:
             case Fail():
                 told.append(self._failed(attempt, "dead_lettered", None))
                 failure = attempt.failure or decode_failure(settlement.error)
-                told.append(JobDeadLettered(*facts, failure))
+                told.append(JobDeadLettered(*facts, failure, claimed.attempts + 1))
                 told.append(self._ended(SequenceFailed, attempt, known, now))
             case Reschedule():
                 self._end_trace(attempt, "rescheduled")
