@@ -27,9 +27,6 @@ class HandlerFailed(Exception):
 def describe(error: BaseException) -> Failure:
     """The error's type, message and traceback. Never raises."""
     kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ not in ("builtins", "__main__"):
-        name = f"{kind.__module__}.{name}"
     try:
         message = str(error)
     except Exception:
@@ -40,7 +37,14 @@ def describe(error: BaseException) -> Failure:
         )
     except Exception:
         trace = ""
-    return Failure(name, message, trace)
+    return Failure(type_name(kind), message, trace)
+
+
+def type_name(kind: type[BaseException]) -> str:
+    """The name under which the error can be imported, as in the last line of tracebacks."""
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
