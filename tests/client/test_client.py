@@ -239,7 +239,7 @@ async def test_list_filters_and_pages(shop: Shop):
     both = await shop.app.list(state=[ShownState.SCHEDULED, FAILED])
     assert [job.id for job in both.jobs] == [later]
     with pytest.raises(InvalidOption, match="there is no state 'done'; there are blocked, sched"):
-        await shop.app.list(state="done")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        await shop.app.list(state="done")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="a page holds 1 to 1000 jobs, not 0"):
         await shop.app.list(limit=0)
 
