@@ -30,11 +30,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from benchmarks.databases import Database, Postgres, Sqlite
-from headway import Headway
+from headway import Headway, Worker, WorkerSettings
 from headway.cli.bench.work import TEXT, Work
 from headway.cli.event_loop import run_loop
 from headway.cli.worker.log_setup import set_up_logs
-from headway.observers.logs import LogObserver
 from headway.observers.otel import PER_SECOND, OtelObserver
 from headway.observers.prometheus import PrometheusObserver, QueueCollector, exposition
 from headway.ports.observer import Observer
@@ -76,9 +75,9 @@ def observers(kind: str) -> list[Observer]:
     match kind:
         case "nobody":
             return []
-        case "logs":
+        case "logs":  # the app's own
             set_up_logs(verbose=False)
-            return [LogObserver()]
+            return []
         case "prometheus":
             return [PrometheusObserver()]
         case "otel":
@@ -96,6 +95,13 @@ async def load(app: Headway, count: int) -> None:
             await app.start_many([work.noop.request(n, TEXT) for n in numbers])
 
 
+def worker_of(app: Headway, kind: str) -> Worker:
+    if kind != "nobody":
+        return app.worker(concurrency=CONCURRENCY)
+    settings = WorkerSettings(concurrency=CONCURRENCY, queues=app.worked_queues())
+    return Worker(app.store, app.handlers(), settings, notifier=app.notifier)
+
+
 async def drain(dsn: str, kind: str) -> float:
     """Seconds of CPU that it took."""
     work = Work(Headway(dsn, observers=observers(kind)))
@@ -106,7 +112,7 @@ async def drain(dsn: str, kind: str) -> float:
         page = exposition(found, QueueCollector(work.app.store))
     async with work.app as app:
         began = time.process_time()
-        worker = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run(drain=True))
+        worker = asyncio.create_task(worker_of(app, kind).run(drain=True))
         while not worker.done():
             await asyncio.wait({worker}, timeout=1.0)
             if page is not None:
@@ -124,7 +130,7 @@ async def drain_memory(kind: str, count: int) -> tuple[float, float]:
             numbers = range(first, min(first + AT_ONCE, count))
             await app.start_many([work.noop.request(n, TEXT) for n in numbers])
         began, busy = loop.time(), time.process_time()
-        await app.worker(concurrency=CONCURRENCY).run(drain=True)
+        await worker_of(app, kind).run(drain=True)
         return count / (loop.time() - began), time.process_time() - busy
 
 

@@ -38,7 +38,7 @@ def _try(run: PartRun, database: Database) -> None:
         rows = database.ask("select cast(id as text), state, last_error from {job}")
     found = {row[0]: row[1:] for row in rows}
     failed = {id for id, (state, _) in found.items() if state == "failed"}
-    reasons = {"die": "LeaseLost", "eat": "MemoryError", "corrupt": "InvalidPayload"}
+    reasons = {"die": "LeaseLost", "eat": "MemoryError", "corrupt": "headway.errors.InvalidPayload"}
     for name, reason in reasons.items():
         state, error = found[poison[name]]
         said = state == "failed" and f'"{reason}"' in (error or "")

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from headway import After, Continuation, Job, Unrecoverable
+from headway import After, Backoff, Continuation, Job, Unrecoverable
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import JobDecorator
 from headway.jobs.registry import Registry
@@ -17,7 +17,7 @@ from proof.simulation.world import World, current_world
 
 codec = JsonCodec()
 registry = Registry()
-job_type = JobDecorator(registry, codec)
+job_type = JobDecorator(registry, codec)(max_attempts=6, retry=Backoff(base=0.5, cap=30.0))
 
 
 @contextmanager
@@ -57,14 +57,14 @@ async def _work(world: World) -> None:
             await asyncio.sleep(lease * 4)
 
 
-@job_type(max_attempts=6)
+@job_type
 async def plain(job: Job, number: int) -> int:
     with _running(job) as world:
         await _work(world)
     return number
 
 
-@job_type(max_attempts=6, queue="effects", timeout=6.0)
+@job_type(queue="effects", timeout=6.0)
 async def effect(job: Job, number: int) -> int:
     """Writes a row of its own in the transaction that completes it."""
     with _running(job) as world:
@@ -77,7 +77,7 @@ async def effect(job: Job, number: int) -> int:
     return number
 
 
-@job_type(max_attempts=6, queue="effects", atomic=True)
+@job_type(queue="effects", atomic=True)
 async def whole(job: Job, number: int) -> int:
     """The same in one transaction from beginning to end."""
     with _running(job) as world:
@@ -87,7 +87,7 @@ async def whole(job: Job, number: int) -> int:
     return number
 
 
-@job_type(max_attempts=6)
+@job_type
 async def chain(job: Job, left: int) -> Continuation[int] | int:
     """Goes on with another of its kind, through the committer or in a transaction of its own."""
     with _running(job) as world:
@@ -104,7 +104,7 @@ async def chain(job: Job, left: int) -> Continuation[int] | int:
         return job.continue_with(chain.request(left - 1))
 
 
-@job_type(max_attempts=6)
+@job_type
 async def joined(job: Job[*tuple[int, ...]], number: int) -> int:
     """Waits for others."""
     with _running(job) as world:
@@ -112,7 +112,7 @@ async def joined(job: Job[*tuple[int, ...]], number: int) -> int:
     return number + sum(job.blockers)
 
 
-@job_type(max_attempts=6)
+@job_type
 async def patient(job: Job, times: int) -> int:
     """Asks to be run again later, and makes sure of its lease."""
     with _running(job) as world:

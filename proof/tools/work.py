@@ -12,10 +12,11 @@ from time import monotonic_ns
 from time import time as real_time  # whatever happens to the process's clock later
 from typing import Any
 
-from headway import Continuation, Headway, Job
+from headway import Backoff, Continuation, Headway, Job
 
 POSTGRES_EFFECT = "insert into effect (job, token, version) values (%s, %s, %s)"
 SQLITE_EFFECT = "insert into effect (job, token, version) values (?, ?, ?)"
+SOON = Backoff(base=0.5, cap=30.0)
 
 
 class WorkerLog:
@@ -40,7 +41,7 @@ class Work:
         note: Callable[[str, Job[*tuple[Any, ...]]], None]
         note = (lambda _what, _job: None) if log is None else log.note
 
-        @app.job(max_losses=10_000, max_attempts=50)
+        @app.job(max_losses=10_000, max_attempts=50, retry=SOON)
         async def chain(job: Job, left: int, seconds: float) -> Continuation[int] | int:
             note("start", job)
             await asyncio.sleep(random.random() * seconds)
@@ -58,7 +59,7 @@ class Work:
                 return job.position
             return job.continue_with(chain.request(left - 1, seconds))
 
-        @app.job(max_losses=10_000, max_attempts=50)
+        @app.job(max_losses=10_000, max_attempts=50, retry=SOON)
         async def steady(job: Job, seconds: float) -> int:
             """No transaction of its own: completes through the committer."""
             note("start", job)
@@ -78,7 +79,7 @@ class Work:
             note("start", job)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        @app.job(queue="poison", max_attempts=2)
+        @app.job(queue="poison", max_attempts=2, retry=SOON)
         async def eat(job: Job) -> int:
             note("start", job)
             eaten = [bytearray(64 << 20) for _ in range(1_000)]

@@ -14,6 +14,7 @@ from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.errors import Unrecoverable
 from headway.jobs.job import Job
 from headway.jobs.job_type import ContinuationType, JobType, declare
+from headway.runtime.public_names import publish as _publish
 from headway.worker.settings import Retention, WorkerSettings, WorkQueue
 from headway.worker.worker import Worker
 
@@ -45,3 +46,5 @@ __all__ = [
     "WorkerSettings",
     "declare",
 ]
+
+_publish(__name__, __all__)

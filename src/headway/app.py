@@ -23,6 +23,7 @@ from headway.jobs.job_type import AnyType, ContinuationType
 from headway.jobs.registry import Registry
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
+from headway.observers.logs import LogObserver
 from headway.ports.admin import Actions, Questions
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
@@ -168,7 +169,9 @@ class Headway(Client, Forkable):
         **options: Unpack[WorkerOptions],
     ) -> Worker:
         """A worker for the job types that have handlers here, by default on all their queues. Run
-        it while the app is open."""
+        it while the app is open. It logs failures to the logger `headway`."""
+        if self.observers.find(LogObserver) is None:
+            self.observers.add(LogObserver())
         chosen = replace(settings or WorkerSettings(), **options)
         if chosen.queues is None:
             chosen = replace(chosen, queues=self.worked_queues() or None)
@@ -182,7 +185,7 @@ class Headway(Client, Forkable):
             self.handlers(),
             replace(chosen, retention_by_type={**declared, **chosen.retention_by_type}),
             notifier=self.notifier,
-            observers=(self.observers,) if self.observers.present else (),
+            observers=(self.observers,),
             middleware=middleware,
             clock=self.clock,
             transactions=self._transactions,

@@ -1,6 +1,7 @@
 """What Headway returns: stored jobs, queues and workers, and answers to questions of operators.
 
-The classes are defined in `headway.domain`; import them from here.
+The classes are defined in `headway.domain`; import them from here. `Failure` is one of
+`headway.errors`, too.
 """
 
 from headway.domain.job import AttemptRecord, JobRecord
@@ -25,6 +26,7 @@ from headway.domain.views import (
     WorkerSummary,
 )
 from headway.errors import Failure
+from headway.runtime.public_names import publish as _publish
 
 __all__ = [
     "AttemptRecord",
@@ -52,3 +54,5 @@ __all__ = [
     "WorkerRecord",
     "WorkerSummary",
 ]
+
+_publish(__name__, (name for name in __all__ if name != "Failure"))

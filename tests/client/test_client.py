@@ -21,6 +21,7 @@ from headway.domain.events import (
     SequenceCreated,
 )
 from headway.domain.failure import encode_failure
+from headway.domain.views import ShownState
 from headway.errors import (
     DuplicateJob,
     InvalidOption,
@@ -231,8 +232,14 @@ async def test_list_filters_and_pages(shop: Shop):
     assert (await shop.app.list(state=[FAILED, "completed"])).jobs == []
     assert len((await shop.app.list(type=["charge", shop.place])).jobs) == 6
     assert [j.id for j in (await shop.app.list(sequence=sequences[0])).jobs] == [sequences[0].id]
-    with pytest.raises(InvalidOption, match="there is no state 'done'; there are blocked, pending"):
-        await shop.app.list(state="done")
+    later = (await shop.app.start(shop.charge.request(9), schedule=After(hours=1))).id
+    assert [job.id for job in (await shop.app.list(state="scheduled")).jobs] == [later]
+    assert len((await shop.app.list(state="pending")).jobs) == 7, "scheduled ones are pending too"
+    assert len((await shop.app.list(state=["scheduled", "pending"])).jobs) == 7
+    both = await shop.app.list(state=[ShownState.SCHEDULED, FAILED])
+    assert [job.id for job in both.jobs] == [later]
+    with pytest.raises(InvalidOption, match="there is no state 'done'; there are blocked, sched"):
+        await shop.app.list(state="done")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="a page holds 1 to 1000 jobs, not 0"):
         await shop.app.list(limit=0)
 

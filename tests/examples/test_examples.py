@@ -68,6 +68,13 @@ SAID = {
     ],
 }
 
+LOGGED = {
+    "recurring": r"report \S+ failed on attempt 1 .*: ConnectionError: the printer is on fire",
+    "report": r"count \S+ failed on attempt 1 .*: ConnectionError: the east does not answer",
+    "images": r"hang \S+ dead-lettered on attempt 1: TimeoutError: the execution took longer .*",
+}
+"""The first line on stderr, where a job is meant to fail."""
+
 INTERLEAVED = {"order": slice(1, 3), "approval": slice(3, 5)}
 """What goes on side by side is said in either order."""
 
@@ -83,7 +90,9 @@ def test_an_example(name: str, tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(LOGGED.get(name, ""), done.stderr.partition("\n")[0]), done.stderr
+    assert done.stderr.count(" on attempt ") == (name in LOGGED), done.stderr
     said, expected = done.stdout.splitlines(), SAID[name].copy()
     if name in INTERLEAVED:
         either = INTERLEAVED[name]

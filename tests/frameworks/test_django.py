@@ -142,7 +142,7 @@ def test_the_shop_over_http(tmp_path: Path) -> None:
         )
         assert listed.returncode == 0, listed.stderr
         assert "charge" in listed.stdout
-        assert "django.task" in listed.stdout
+        assert "shop.tasks.mail_receipt" in listed.stdout
 
 
 def test_the_guide_shows_what_the_example_does() -> None:

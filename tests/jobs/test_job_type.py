@@ -99,6 +99,26 @@ def test_options_are_the_defaults_of_requests(app: Headway):
     assert app.registry.retentions() == {"money.charge": 86400.0}
 
 
+def test_a_decorator_with_options_presets_them(app: Headway):
+    job = app.job(max_attempts=5, retry=Fixed(3))
+
+    @job
+    async def charge() -> None: ...
+
+    @job(queue="slow", max_attempts=2)
+    async def ship() -> None: ...
+
+    @job(entry=False)
+    async def confirm() -> None: ...
+
+    @app.job
+    async def pack() -> None: ...
+
+    assert [each.options.max_attempts for each in (charge, ship, confirm, pack)] == [5, 2, 5, 20]
+    assert ship.options.queue == "slow"
+    assert [each.retry for each in app.registry.handlers().values()] == [Fixed(3)] * 3 + [Backoff()]
+
+
 def test_requests_change_options_and_leave_the_type_alone(app: Headway):
     @app.job(queue="slow")
     async def charge() -> None: ...

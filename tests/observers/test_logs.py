@@ -71,12 +71,12 @@ LINES: list[tuple[events.Event, int, str]] = [
     (
         events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0),
         logging.WARNING,
-        "x 1 failed after 0.500 s, to be tried again in 2.0 s: ValueError: boom",
+        "x 1 failed on attempt 2 after 0.500 s, to be tried again in 2.0 s: ValueError: boom",
     ),
     (
         events.AttemptFailed(*ATTEMPT, 0.5, BOOM, None),
-        logging.WARNING,
-        "x 1 failed after 0.500 s, not to be tried again: ValueError: boom",
+        logging.DEBUG,
+        "x 1 failed on attempt 2 after 0.500 s, not to be tried again: ValueError: boom",
     ),
     (events.LeaseRenewed(*JOB, "w", 1), logging.DEBUG, "x 1: its lease was renewed"),
     (
@@ -102,7 +102,12 @@ LINES: list[tuple[events.Event, int, str]] = [
     (
         events.JobDeadLettered(*JOB, BOOM, 2),
         logging.ERROR,
-        "x 1 dead-lettered: ValueError: boom",
+        "x 1 dead-lettered on attempt 2: ValueError: boom",
+    ),
+    (
+        events.JobDeadLettered(*JOB, Failure("LeaseLost", "w is gone"), 3),
+        logging.ERROR,
+        "x 1 dead-lettered on attempt 3: LeaseLost: w is gone",
     ),
     (
         events.JobReaped(*JOB, "w", 1, dead=False),
@@ -151,8 +156,8 @@ def test_the_facts_are_fields_and_the_traceback_is_where_formatters_look(
 ) -> None:
     failed = events.AttemptFailed(*ATTEMPT, 0.5, BOOM, 2.0, ValueError("boom"))
     LogObserver().observe(failed)
-    (record,) = caplog.records
-    assert record.exc_text == "Traceback …"
+    LogObserver().observe(events.JobDeadLettered(*JOB, BOOM, 2))
+    assert [record.exc_text for record in caplog.records] == ["Traceback …"] * 2
     assert fields(failed) == {
         "event": "AttemptFailed",
         "job_id": "1",

@@ -80,7 +80,8 @@ def test_json_logs_name_the_job_and_hold_no_secrets(postgres_shop: Shop) -> None
     assert traceback[1] == f'  File "{SHOP}", line {line_of("raise ValueError")}, in refuse'
     assert traceback[-1] == "ValueError: refused"
     (dead,) = (line for line in said if line.get("event") == "JobDeadLettered")
-    assert (dead["level"], dead["job_id"]) == ("error", refused)
+    assert (dead["level"], dead["job_id"], dead["attempt"]) == ("error", refused, 2)
+    assert dead["traceback"] == first["traceback"]
     text = "".join(worker.lines)
     assert CARD not in text
     assert PASSWORD not in text

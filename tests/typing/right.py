@@ -18,6 +18,7 @@ from headway import (
     Dedup,
     Headway,
     Job,
+    JobState,
     JobType,
     Request,
     Sequence,
@@ -260,6 +261,7 @@ async def afterwards(sequence: Sequence[str]) -> None:
     async with app.complete_sequence("id") as anything:
         await anything.complete(3)
     assert_type(await app.list(state="failed", type=[charge, "ship"], queue="slow"), Page)
+    assert_type(await app.list(state=["scheduled", JobState.FAILED]), Page)
     await app.retry(sequence, input=charge.request(1))
     await app.retry(["id", UUID(int=1), sequence], input={"order_id": 1})
     await app.cancel(sequence)
@@ -274,6 +276,7 @@ async def by_record(record: JobRecord) -> None:
     assert_type(await app.blockers(record), list[JobRecord])
     assert_type(app.sequence(record, charge), Sequence[str])
     assert_type(await app.list(sequence=record, root=record), Page)
+    assert_type(await app.list(state=record.state), Page)
     await app.attempts(record)
     await app.progress(record)
     await app.retry([record, "id"])

@@ -91,6 +91,12 @@ async def starting() -> None:
     charge.request(1).using(queue=1)  # error
 
 
+async def listing() -> None:
+    await app.list(state="faild")  # error
+    await app.list(state=["failed", "faild"])  # error
+    app.sync.list(state="faild")  # error
+
+
 async def blocking(charging: Sequence[str], weighing: Sequence[float]) -> None:
     await app.start(ship.request(1))  # error
     await app.start(pack.request())  # error

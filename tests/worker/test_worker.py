@@ -208,7 +208,7 @@ async def test_input_that_does_not_fit_is_dead_lettered(bench: Bench) -> None:
     await bench.drain()
     assert await bench.state(job_id) is JobState.FAILED
     failure = await failure_of(bench, job_id)
-    assert failure.type == "InvalidPayload"
+    assert failure.type == "headway.errors.InvalidPayload"
     assert "number" in failure.message
 
 
@@ -222,7 +222,7 @@ async def test_an_output_that_cannot_be_stored_fails_its_job_and_no_other(bench:
     states = [await bench.state(job_id) for job_id in job_ids]
     assert states == [JobState.FAILED if number == 3 else JobState.COMPLETED for number in range(6)]
     failure = await failure_of(bench, job_ids[3])
-    assert failure.type.endswith("InvalidPayload")
+    assert failure.type == "headway.errors.InvalidPayload"
     assert "File" not in failure.traceback, "frames of Headway itself tell the user nothing"
 
 

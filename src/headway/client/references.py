@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
 from headway.domain.validation import check_id
+from headway.domain.views import ShownState
 from headway.errors import InvalidOption
 from headway.jobs.job_type import AnyType, ContinuationType
 
@@ -18,6 +19,12 @@ T = TypeVar("T")
 Target = SequenceReference[Any] | JobRecord | UUID | str
 """A job or a sequence, by handle, by record or by id."""
 Targets = Target | Iterable[Target]
+State = (
+    JobState
+    | ShownState
+    | Literal["blocked", "scheduled", "pending", "running", "completed", "failed", "cancelled"]
+)
+"""A state to list jobs by: `scheduled` jobs are pending ones that are not due yet."""
 
 
 def target_id(target: Target) -> str:
@@ -37,14 +44,20 @@ def target_ids(targets: Targets) -> list[str]:
 
 
 def make_filter(
-    state: JobState | str | Iterable[JobState | str] | None,
+    state: State | Iterable[State] | None,
     type: AnyType | str | Iterable[AnyType | str] | None,
     queue: str | Iterable[str] | None,
     sequence: Target | None,
     root: Target | None,
 ) -> JobFilter:
+    shown = {_state(one) for one in _many(state, str)}
+    stored = {
+        JobState.PENDING if one is ShownState.SCHEDULED else JobState(one.value) for one in shown
+    }
+    only_scheduled = ShownState.SCHEDULED in shown and ShownState.PENDING not in shown
     return JobFilter(
-        states=tuple(_state(one) for one in _many(state, str)),
+        states=tuple(sorted(stored)),
+        due=False if only_scheduled else None,
         types=tuple(
             one.name if isinstance(one, ContinuationType) else one
             for one in _many(type, str | ContinuationType)
@@ -71,9 +84,9 @@ def _many(given: Any, single: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, single) else tuple(given)
 
 
-def _state(name: str) -> JobState:
+def _state(name: str) -> ShownState:
     try:
-        return JobState(name)
+        return ShownState(name)
     except ValueError:
-        known = ", ".join(JobState)
+        known = ", ".join(ShownState)
         raise InvalidOption(f"there is no state {name!r}; there are {known}") from None

@@ -15,6 +15,7 @@ from headway.client import changes
 from headway.client.completion import SyncCompletion
 from headway.client.handle import Decode, Handle, decoder_of
 from headway.client.references import (
+    State,
     Target,
     Targets,
     check_page,
@@ -25,7 +26,7 @@ from headway.client.references import (
 )
 from headway.client.result import POLL_EVERY, wait_for_result_sync
 from headway.domain.events import StoreFailed
-from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
     A,
@@ -182,7 +183,7 @@ class SyncClient:
     def list(
         self,
         *,
-        state: JobState | str | Iterable[JobState | str] | None = None,
+        state: State | Iterable[State] | None = None,
         type: AnyType | str | Iterable[AnyType | str] | None = None,
         queue: str | Iterable[str] | None = None,
         sequence: Target | None = None,
@@ -190,9 +191,16 @@ class SyncClient:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """A page of jobs, newest first; its cursor gets the next page."""
+        """A page of jobs, newest first; its cursor gets the next page. The state `scheduled` are
+        pending jobs that are not due yet, `pending` are all pending jobs."""
         which = make_filter(state, type, queue, sequence, root)
-        return self._store.run_sync(self._store.find, which, cursor=cursor, limit=check_page(limit))
+        return self._store.run_sync(
+            self._store.find,
+            which,
+            cursor=cursor,
+            limit=check_page(limit),
+            now=self._clock.now(),
+        )
 
     def attempts(self, id: Target) -> builtins.list[AttemptRecord]:
         """The failed and lost executions of a job, oldest first."""

@@ -1,4 +1,5 @@
-"""At setup, Django imports the `jobs` module of every installed app."""
+"""At setup, Django imports the `jobs` module of every installed app, and the `tasks` module if
+Headway runs tasks."""
 
 from __future__ import annotations
 
@@ -18,4 +19,5 @@ class HeadwayConfig(AppConfig):
     def ready(self) -> None:
         if is_used():
             import_module("headway.django.tasks")  # it needs Django's apps
+            autodiscover_modules("tasks")
         autodiscover_modules("jobs")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from django.conf import settings
-from django.utils.module_loading import autodiscover_modules, import_string
+from django.utils.module_loading import import_string
 
 from headway.errors import ConfigurationError
 
@@ -28,7 +28,6 @@ def queue_names() -> list[str]:
     """The queues that settings.TASKS allows; if it allows any, those of the project's tasks."""
     allowed = [each.get("QUEUES", ["default"]) for each in _headway_backends()]
     if not all(allowed):
-        autodiscover_modules("tasks")
         allowed.append(["default", *sorted(named_by_tasks)])
     return [queue for queues in allowed for queue in queues]
 

@@ -1,4 +1,4 @@
-"""A backend for Django's Tasks framework: every task is a job of one type.
+"""A backend for Django's Tasks framework: every task is a job type under its own name.
 
 TASKS = {"default": {"BACKEND": "headway.django.tasks.HeadwayBackend"}}
 """
@@ -6,10 +6,12 @@ TASKS = {"default": {"BACKEND": "headway.django.tasks.HeadwayBackend"}}
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from django.apps import apps
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -17,8 +19,15 @@ from headway.django import app
 from headway.django.task_settings import framework_module, named_by_tasks
 from headway.domain.due_time import At
 from headway.domain.job import AttemptRecord, JobRecord, JobState
-from headway.errors import Failure, HeadwayError, InvalidRequest
+from headway.errors import (
+    ConfigurationError,
+    Failure,
+    HeadwayError,
+    InvalidName,
+    InvalidRequest,
+)
 from headway.jobs.job import Job
+from headway.jobs.job_type import JobType
 from headway.worker.tracebacks import describe, users_part
 
 if TYPE_CHECKING:
@@ -56,8 +65,10 @@ class _TaskCall(msgspec.Struct, omit_defaults=True):
     run_after: datetime | None = None
 
 
-@app.job(name="django.task")
-def run_task(job: Job, given: _TaskCall) -> Any:
+TaskType = JobType[[_TaskCall], Any]
+
+
+def _run_task(job: Job, given: _TaskCall) -> Any:
     """Run a Django task, in a thread."""
     result = _result(app.sync.get(job.id), given)
     sender: Any = result.task.get_backend().__class__
@@ -77,6 +88,32 @@ def run_task(job: Job, given: _TaskCall) -> Any:
     return value
 
 
+def _type_named(name: str) -> TaskType:
+    decorate: Any = app.job(name=name)
+    made: TaskType = decorate(_run_task)
+    return made
+
+
+OTHER_TASKS = _type_named("django.task")
+"""The type of tasks that are defined after Django's setup, in modules that a worker may not have
+imported."""
+_types: dict[str, TaskType] = {OTHER_TASKS.name: OTHER_TASKS}
+
+
+def task_type(task: Any) -> TaskType:
+    """The job type of a task."""
+    return _types.get(task.module_path, OTHER_TASKS)
+
+
+def _register(task: Any) -> None:
+    """Give the task a job type of its own name, if it is defined during Django's setup: then every
+    process has it, and workers can run its jobs."""
+    name = task.module_path
+    if not apps.ready and name not in _types:
+        with suppress(InvalidName):  # too long, or with letters that only Python allows
+            _types[name] = _type_named(name)
+
+
 class HeadwayBackend(BaseTaskBackend):
     """Enqueues tasks on Django's connection, in its open transaction.
 
@@ -91,9 +128,11 @@ class HeadwayBackend(BaseTaskBackend):
     def validate_task(self, task: Any) -> None:
         super().validate_task(task)
         named_by_tasks.add(task.queue_name)
+        _register(task)
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self.validate_task(task)
+        _check_importable(task)
         options = {**self.options, "queue": task.queue_name, "priority": task.priority}
         if task.run_after is not None:
             options["schedule"] = At(_aware(task.run_after))
@@ -105,7 +144,7 @@ class HeadwayBackend(BaseTaskBackend):
             task.run_after,
         )
         try:
-            started = app.sync.start(run_task.request(given), **options)
+            started = app.sync.start(task_type(task).request(given), **options)
         except InvalidRequest as error:
             raise TypeError(str(error)) from error
         result = _result(app.sync.get(started), given, task)
@@ -117,16 +156,16 @@ class HeadwayBackend(BaseTaskBackend):
             job = app.sync.get(result_id)
         except HeadwayError as error:
             raise _exceptions.TaskResultDoesNotExist(result_id) from error
-        if job.type != run_task.name:
+        if job.type not in _types:
             raise _exceptions.TaskResultDoesNotExist(result_id)
-        (given,), _ = run_task.definition.arguments.decode(job.input)
+        (given,), _ = OTHER_TASKS.definition.arguments.decode(job.input)
         return _result(job, given)
 
 
 def _result(job: JobRecord, given: _TaskCall, task: Any = None) -> Any:
     """The framework's TaskResult: everything known of a task."""
     if task is None:
-        task = import_string(given.task).using(
+        task = _imported(given.task).using(
             priority=job.priority,
             queue_name=job.queue,
             run_after=given.run_after,
@@ -158,6 +197,32 @@ def _result(job: JobRecord, given: _TaskCall, task: Any = None) -> Any:
     if job.state is JobState.COMPLETED and job.output is not None:
         _set(result, _return_value=msgspec.json.decode(job.output))
     return result
+
+
+def _imported(path: str) -> Any:
+    """The task of this name."""
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the task {path} cannot be imported ({error}); deploy its code to the workers"
+        ) from error
+    if not isinstance(found, _base.Task):
+        raise ConfigurationError(
+            f"{path} is not a task but a {type(found).__name__}; give the task the name of its "
+            "function, as @task does"
+        )
+    return found
+
+
+def _check_importable(task: Any) -> None:
+    """Refuse a task that no worker can find by its name."""
+    if task.func.__module__ == "__main__":
+        raise ConfigurationError(
+            f"the task {task.func.__qualname__} is defined in a script, which workers cannot "
+            "import; move it to a module, such as the `tasks` module of an app"
+        )
+    _imported(task.module_path)
 
 
 def _set(result: Any, **values: Any) -> None:

@@ -34,6 +34,7 @@ from headway.domain.failure import decode_failure
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import Age, ArgumentFilter, JobFilter
 from headway.domain.validation import SHORTEST_ENDING, check_id_or_ending
+from headway.domain.views import ShownState
 from headway.errors import InvalidName, InvalidOption
 
 MAX_FILTER = 4_000
@@ -44,7 +45,7 @@ KEYS = (
     "state", "type", "queue", "id", "sequence", "root", "worker", "key", "error", "fingerprint",
     "created", "finished", "args.<name>",
 )  # fmt: skip
-STATES = ("blocked", "scheduled", "pending", "running", "completed", "failed", "cancelled")
+STATES = tuple(ShownState)
 
 _WORD = re.compile(r'(?P<key>[^\s:"]+):(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"]*))(?=\s|$)')
 _PLAIN = re.compile(r'[^\s"]+')

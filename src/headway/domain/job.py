@@ -31,7 +31,7 @@ class JobState(enum.StrEnum):
 TERMINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 
 DEFAULT_QUEUE = "default"
-DEFAULT_MAX_ATTEMPTS = 4
+DEFAULT_MAX_ATTEMPTS = 20
 DEFAULT_MAX_LOSSES = 5
 
 

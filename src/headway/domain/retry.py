@@ -22,10 +22,13 @@ class RetryPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff with full jitter: random(0, min(base * 2**attempts, cap)) seconds."""
+    """Exponential backoff with full jitter: random(0, min(base * 2**attempts, cap)) seconds.
 
-    base: float = 0.5
-    cap: float = 30.0
+    The defaults, with the default number of attempts, outlast an outage of an hour.
+    """
+
+    base: float = 1.0
+    cap: float = 3_600.0
     random: Callable[[], float] = field(default=random, repr=False, compare=False)
 
     def __post_init__(self) -> None:

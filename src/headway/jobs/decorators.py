@@ -137,7 +137,11 @@ class ContinuationDecorator(_Decorator):
 
 
 class JobDecorator(_Decorator):
-    """`@app.job`: makes a function a job type that can begin or continue a sequence."""
+    """`@app.job`: makes a function a job type that can begin or continue a sequence.
+
+    With options it gives a decorator that presets them: `job = app.job(max_attempts=5)`, `@job`,
+    `@job(queue="mail")`.
+    """
 
     @overload
     def __call__(
@@ -203,7 +207,7 @@ class JobDecorator(_Decorator):
         if function is not None:
             return self._decorate(function, FunctionJobType)
         kind = JobDecorator if entry else ContinuationDecorator
-        return kind(self._registry, self._codec, options)
+        return kind(self._registry, self._codec, {**self._options, **options})
 
 
 class ImplementationDecorator(Generic[P, R, *Bs]):

@@ -11,7 +11,8 @@ from headway.errors import Failure
 
 
 class LogObserver:
-    """Writes each event to a logger; events that need attention at WARNING or ERROR.
+    """Writes each event to a logger; events that need attention at WARNING or ERROR. Every app with
+    a worker has one.
 
     A record has the event's fields as attributes (`job_id`, `job_type`, `worker`, `seconds`, ...)
     and its name as `event`. It never contains a payload.
@@ -32,7 +33,10 @@ class LogObserver:
         record = logger.makeRecord(
             logger.name, level, __file__, 0, line(event), (), None, extra=fields(event)
         )
-        if isinstance(event, events.AttemptFailed) and event.failure.traceback:
+        if (
+            isinstance(event, events.AttemptFailed | events.JobDeadLettered)
+            and event.failure.traceback
+        ):
             record.exc_text = event.failure.traceback.rstrip()
         logger.handle(record)
 
@@ -41,6 +45,8 @@ def level_of(event: Event) -> int:
     match event:
         case events.JobDeadLettered():
             return logging.ERROR
+        case events.AttemptFailed(retry_in=None):
+            return logging.DEBUG  # JobDeadLettered follows, and says the same
         case (
             events.AttemptFailed()
             | events.JobReaped()
@@ -130,7 +136,10 @@ def line(event: Event) -> str:
                 if event.retry_in is None
                 else f"to be tried again in {event.retry_in:.1f} s"
             )
-            return f"{_job(event)} failed after {event.seconds:.3f} s, {then}: {event.failure}"
+            return (
+                f"{_job(event)} failed on attempt {event.attempt} after {event.seconds:.3f} s, "
+                f"{then}: {event.failure}"
+            )
         case events.LeaseRenewed():
             return f"{_job(event)}: its lease was renewed"
         case events.LeaseLost():
@@ -138,7 +147,7 @@ def line(event: Event) -> str:
         case events.JobCompleted():
             return f"{_job(event)} completed{_after(event.seconds)}"
         case events.JobDeadLettered():
-            return f"{_job(event)} dead-lettered: {event.failure}"
+            return f"{_job(event)} dead-lettered on attempt {event.attempt}: {event.failure}"
         case events.JobReaped():
             then = "not to be run again" if event.dead else "to be run again"
             if not event.charged:

@@ -20,7 +20,7 @@ from typing import Any
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
-from headway.errors import Failure, InvalidPayload, UnknownJobType
+from headway.errors import Failure, UnknownJobType
 from headway.jobs.handler import Handler, Mode
 from headway.jobs.job import Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
@@ -31,7 +31,7 @@ from headway.worker.committer import Committer
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_transactions import WorkerTransactions
 from headway.worker.isolation.pool import EncodedOutput, Isolation
-from headway.worker.tracebacks import HandlerFailed, describe, users_part
+from headway.worker.tracebacks import HandlerFailed, describe, type_name, users_part
 
 CallNext = Callable[[], Awaitable[Any]]
 
@@ -361,13 +361,12 @@ def _returned_or_raised(call: Callable[[], Any]) -> tuple[Any, BaseException | N
 
 def _unreadable(error: Exception) -> HandlerFailed:
     """Input that cannot be decoded fails the job without a retry."""
-    name = InvalidPayload.__name__ if isinstance(error, InvalidPayload) else type(error).__name__
-    return HandlerFailed(Failure(name, str(error)), recoverable=False)
+    return HandlerFailed(Failure(type_name(type(error)), str(error)), recoverable=False)
 
 
 def _no_handler(type_: str) -> Failure:
     return Failure(
-        UnknownJobType.__name__,
+        type_name(UnknownJobType),
         f"the worker that claimed this job has no handler for job type {type_!r}; "
         "deploy one that has, then retry the job",
     )

@@ -25,9 +25,6 @@ class HandlerFailed(Exception):
 def describe(error: BaseException) -> Failure:
     """The error's type, message and traceback. Never raises."""
     kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ not in ("builtins", "__main__"):
-        name = f"{kind.__module__}.{name}"
     try:
         message = str(error)
     except Exception:
@@ -36,7 +33,14 @@ def describe(error: BaseException) -> Failure:
         trace = _formatted(error)
     except Exception:
         trace = ""
-    return Failure(name, message, trace)
+    return Failure(type_name(kind), message, trace)
+
+
+def type_name(kind: type[BaseException]) -> str:
+    """The name under which the error can be imported, as in the last line of tracebacks."""
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def users_part(trace: TracebackType | None, *also: str) -> TracebackType | None:

@@ -26,11 +26,12 @@ from headway.django import app
 from headway.django.database import checked_path, postgres_dsn
 from headway.django.project import DjangoHeadway, described_app
 from headway.django.task_settings import framework_module, is_used
-from headway.django.tasks import HeadwayBackend, run_task
+from headway.django.tasks import HeadwayBackend, task_type
 from headway.errors import ConfigurationError, InvalidOption
 from headway.stores.sql.sql_files import load_migrations
 from tests.frameworks.contract import tasks
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
+from tests.frameworks.contract.late import hidden, late, misnamed
 from tests.frameworks.contract.settings import TASKS
 from tests.frameworks.contract.tasks import (
     echo,
@@ -117,7 +118,7 @@ class Contract(TransactionTestCase):
             _ = result.return_value
 
     def test_retries_and_context(self) -> None:
-        handler = app.registry.handler(run_task.name)
+        handler = app.registry.handler(task_type(third_time).name)
         assert handler is not None
         before = handler.retry
         object.__setattr__(handler, "retry", Fixed(0))
@@ -130,6 +131,47 @@ class Contract(TransactionTestCase):
         assert result.return_value == [3, result.id]
         assert [error.exception_class for error in result.errors] == [LookupError] * 2
         assert result.attempts == 3
+
+    def test_a_task_is_a_job_type_of_its_own_name(self) -> None:
+        echo.enqueue("named")
+        later.using(queue_name="other").enqueue(1)
+        late.enqueue("late")
+        named = {f"tests.frameworks.contract.tasks.{name}" for name in ("echo", "later", "fail")}
+        assert named <= set(app.handlers())
+        listed = [job.type for job in app.sync.list().jobs]
+        assert listed == [
+            "django.task",
+            "tests.frameworks.contract.tasks.later",
+            "tests.frameworks.contract.tasks.echo",
+        ]
+        self.drain()
+        assert ran == ["named", "late"]
+        assert {job.state for job in app.sync.list().jobs} == {"completed"}
+
+    def test_a_job_that_is_no_task_has_no_result(self) -> None:
+        started = app.sync.start(on_the_loop.request())
+        with pytest.raises(exceptions.TaskResultDoesNotExist):
+            echo.get_result(started.id)
+
+    def test_a_task_that_no_worker_could_import_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"late\.hidden is not a task but a function"):
+            misnamed.enqueue()
+        with (
+            patch.object(hidden, "__module__", "__main__"),
+            pytest.raises(ConfigurationError, match="is defined in a script, which workers"),
+        ):
+            misnamed.enqueue()
+        assert app.sync.list().jobs == []
+
+    def test_a_task_that_is_gone_is_a_failure_that_says_so(self) -> None:
+        result = late.enqueue("gone")
+        with patch("tests.frameworks.contract.late.late", None):
+            self.drain()
+        (error,) = app.sync.attempts(result.id)
+        assert str(error.failure) == (
+            "headway.errors.ConfigurationError: tests.frameworks.contract.late.late is not a task "
+            "but a NoneType; give the task the name of its function, as @task does"
+        )
 
     def test_priorities(self) -> None:
         for name, priority in (("low", -100), ("usual", 0), ("high", 100)):

@@ -99,7 +99,7 @@ async def test_async_handlers_get_their_job_and_its_blockers(bench: Bench) -> No
     ("how", "type_", "message"),
     [
         ("raise", "KeyError", "'gone'"),
-        ("unrecoverable", "headway.errors.Unrecoverable", "never"),
+        ("unrecoverable", "headway.Unrecoverable", "never"),
         ("system exit", "SystemExit", "3"),
         ("exit", "ProcessDied", "the process that ran the job ended with exit code 7"),
         ("crash", "ProcessDied", "the process that ran the job was killed by SIGSEGV"),

@@ -21,7 +21,6 @@ from headway.cli.worker.log_setup import set_up_logs
 from headway.cli.worker.metrics_server import metrics_page, metrics_server, parse_address
 from headway.cli.worker.parent_pipe import when_orphaned
 from headway.errors import ConfigurationError, InvalidOption, StoreError
-from headway.observers.logs import LogObserver
 from headway.worker.handler_runner import HANDLER_THREAD
 from headway.worker.settings import Retention, WorkQueue
 from headway.worker.worker import Worker
@@ -58,8 +57,6 @@ def run_worker(
 async def _work(
     app: Headway, settings: dict[str, Any], address: tuple[str, int] | None, *, drain: bool
 ) -> None:
-    if app.observers.find(LogObserver) is None:
-        app.observers.add(LogObserver())
     page = None if address is None else metrics_page(app)
     async with app:
         try:

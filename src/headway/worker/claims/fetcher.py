@@ -25,6 +25,7 @@ from headway.worker.dispatcher import Dispatcher
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.failure_streak import sleep_unless
 from headway.worker.leases.reaper import Reaper
+from headway.worker.tracebacks import type_name
 
 LAST_LOOK = 2.0
 """Seconds that a stopping worker looks for the jobs of an unanswered claim."""
@@ -270,7 +271,7 @@ class Fetcher:
             claimed = attempt.claimed
             if answers and not is_transient(error):
                 reason = f"what its blockers yielded could not be read: {in_short(error)}"
-                attempt.failure = Failure(InvalidPayload.__name__, reason)
+                attempt.failure = Failure(type_name(InvalidPayload), reason)
                 attempt.settlement = after_failure(
                     claimed, attempt.failure, Backoff(), recoverable=False
                 )

@@ -45,7 +45,7 @@ from headway.worker.isolation.messages import (
     sent_request,
     sent_schedule,
 )
-from headway.worker.tracebacks import describe
+from headway.worker.tracebacks import describe, type_name
 
 if sys.platform != "win32":
     import fcntl
@@ -139,7 +139,7 @@ def perform(order: Order, watch: Callable[[ChildAttempt], None]) -> Outcome:
             args, kwargs = handler.decode_input(order.claimed.input)
             blockers = handler.decode_blockers(order.blockers or ())
         except Exception as error:
-            return raised(Failure(type(error).__name__, str(error)), recoverable=False)
+            return raised(Failure(type_name(type(error)), str(error)), recoverable=False)
         attempt = ChildAttempt(order.claimed, order.worker, order.trace_id)
         job = Job(attempt, blockers, None)
         current_attempt.set(attempt)

@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from headway.domain.request import Continuation
-from headway.errors import Failure
+from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler
 from headway.jobs.job import RescheduleAsked
 from headway.worker.attempt import Attempt
@@ -46,7 +46,7 @@ from headway.worker.isolation.messages import (
     received_request,
     received_schedule,
 )
-from headway.worker.tracebacks import HandlerFailed
+from headway.worker.tracebacks import HandlerFailed, type_name
 
 
 class EncodedOutput:
@@ -70,7 +70,9 @@ class Isolation:
         """Run a handler and return what it returned. Cancelling this kills the child."""
         if handler.reference is None:
             raise HandlerFailed(
-                Failure("ConfigurationError", "an isolated handler must be a module's function"),
+                Failure(
+                    type_name(ConfigurationError), "an isolated handler must be a module's function"
+                ),
                 recoverable=False,
             )
         order = Order(

@@ -44,7 +44,7 @@ async def a_plain_job_gets_every_default(store: Store) -> None:
         finished_at=None,
         attempts=0,
         losses=0,
-        max_attempts=4,
+        max_attempts=20,
         max_losses=5,
         timeout=None,
         last_error=None,
@@ -116,10 +116,10 @@ async def jobs_of_one_batch_keep_their_own_options(store: Store) -> None:
         ("one", "a", 1, "4"),
     ]
     assert [job and (job.max_attempts, job.timeout, job.trace) for job in stored] == [
-        (4, None, None),
+        (20, None, None),
         (None, None, None),
-        (4, 1.5, None),
-        (4, None, "t"),
+        (20, 1.5, None),
+        (20, None, "t"),
     ]
 
 
