@@ -334,11 +334,12 @@ def _host_of(url: str) -> str:
     """Scheme and host: the rest of a webhook's URL is a secret, and not shown."""
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError
     except ValueError:
-        known = False
-    if not known:
-        raise InvalidOption("a webhook's URL begins with https:// or http:// and names a host")
+        raise InvalidOption(
+            "a webhook's URL begins with https:// or http:// and names a host"
+        ) from None
     rest = f"{parts.path}{parts.query}"
     if any(each <= " " or each == "\x7f" for each in url.strip()) or not rest.isascii():
         raise InvalidOption("a webhook's URL has only printable ASCII; percent-encode the others")
