@@ -100,7 +100,7 @@ class SentryObserver(Forkable):
 
     def app_opened(self, store: Store) -> None:
         if self._scope is None:
-            self._scope = sentry_sdk.get_isolation_scope().fork()
+            self._scope = Scope.get_isolation_scope().fork()
 
     def app_closing(self, seconds: float) -> None:
         deadline = monotonic() + seconds
@@ -166,7 +166,7 @@ class SentryObserver(Forkable):
         report["tags"] = {**job, "attempt": str(event.attempt), "outcome": outcome}
         report["contexts"] = {"job": {**job, "fingerprint": group, "retry_in": retry_in}}
         # Users, tags and breadcrumbs that handlers add to the shared scope belong to other jobs.
-        scope = (self._scope or sentry_sdk.get_isolation_scope()).fork()
+        scope = (self._scope or Scope.get_isolation_scope()).fork()
         scope.clear_breadcrumbs()
         with use_isolation_scope(scope):
             scope.capture_event(report, hint)
