@@ -23,7 +23,7 @@ from headway.domain.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, Failure
 from headway.observers.otel import OtelObserver
 from headway.ports.store import Store
 from tests.support.office import PATIENCE, Office
@@ -165,6 +165,25 @@ def test_what_it_cannot_keep_up_with_is_dropped_and_counted(clock: Clock) -> Non
     assert 4 <= observers.dropped <= 5  # the thread may hold one already
     slow.gate.set()
     slow.wait_for(1 + MOST_WAITING + 5 - observers.dropped)
+
+
+def test_a_slow_one_keeps_no_exceptions_that_another_one_wants(clock: Clock) -> None:
+    """Thousands of events may wait for it, and the frames of exceptions hold a lot."""
+    slow, asking = Slow(clock, 0.6), Asking()
+    observers = Observers([slow, asking])
+    observers.observe(EVENT)
+    slow.gate.clear()
+    kept = Kept()
+    gone = weakref.ref(kept)
+    failure = Failure("ValueError", "no")
+    observers.observe(JobDeadLettered("1", "t", "q", "1", failure, 1, ValueError(kept)))
+    observers.observe(JobDeadLettered("2", "t", "q", "2", failure, 1, ValueError(kept)))
+    del kept
+    assert gone() is not None
+    asking.heard.clear()
+    assert gone() is None
+    slow.gate.set()
+    slow.wait_for(3)
 
 
 def test_a_pause_now_and_then_is_no_reason(clock: Clock) -> None:
