@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import threading
@@ -254,6 +255,25 @@ async def test_the_end_does_not_wait_for_an_observer_for_ever(
     assert asking.closing == 1
     assert "not waiting any longer for" in caplog.text
     stuck.gate.set()
+
+
+async def test_an_end_at_the_last_moment_is_no_reason_to_warn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("headway.after_commit.observer_group.LAST_WAIT", 0.1)
+    asking = Asking()
+    asking.gate.clear()
+    app = Headway("memory://", observers=[asking])
+    await app.open()
+
+    def block() -> None:
+        """The loop sees the end and the end of the time together."""
+        asking.gate.set()
+        time.sleep(0.2)
+
+    asyncio.get_running_loop().call_later(0.01, block)
+    await app.close()
+    assert caplog.text == ""
 
 
 async def test_a_slow_observer_gets_its_events_before_the_end(clock: Clock) -> None:
