@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import threading
@@ -23,7 +24,7 @@ from headway.domain.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, Failure
 from headway.observers.otel import OtelObserver
 from headway.ports.store import Store
 from tests.support.office import PATIENCE, Office
@@ -167,6 +168,25 @@ def test_what_it_cannot_keep_up_with_is_dropped_and_counted(clock: Clock) -> Non
     slow.wait_for(1 + MOST_WAITING + 5 - observers.dropped)
 
 
+def test_a_slow_one_keeps_no_exceptions_that_another_one_wants(clock: Clock) -> None:
+    """Thousands of events may wait for it, and the frames of exceptions hold a lot."""
+    slow, asking = Slow(clock, 0.6), Asking()
+    observers = Observers([slow, asking])
+    observers.observe(EVENT)
+    slow.gate.clear()
+    kept = Kept()
+    gone = weakref.ref(kept)
+    failure = Failure("ValueError", "no")
+    observers.observe(JobDeadLettered("1", "t", "q", "1", failure, 1, ValueError(kept)))
+    observers.observe(JobDeadLettered("2", "t", "q", "2", failure, 1, ValueError(kept)))
+    del kept
+    assert gone() is not None
+    asking.heard.clear()
+    assert gone() is None
+    slow.gate.set()
+    slow.wait_for(3)
+
+
 def test_a_pause_now_and_then_is_no_reason(clock: Clock) -> None:
     slow = Slow(clock, 0.0)
     observers = Observers([slow])
@@ -235,6 +255,25 @@ async def test_the_end_does_not_wait_for_an_observer_for_ever(
     assert asking.closing == 1
     assert "not waiting any longer for" in caplog.text
     stuck.gate.set()
+
+
+async def test_an_end_at_the_last_moment_is_no_reason_to_warn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("headway.after_commit.observer_group.LAST_WAIT", 0.1)
+    asking = Asking()
+    asking.gate.clear()
+    app = Headway("memory://", observers=[asking])
+    await app.open()
+
+    def block() -> None:
+        """The loop sees the end and the end of the time together."""
+        asking.gate.set()
+        time.sleep(0.2)
+
+    asyncio.get_running_loop().call_later(0.01, block)
+    await app.close()
+    assert caplog.text == ""
 
 
 async def test_a_slow_observer_gets_its_events_before_the_end(clock: Clock) -> None:

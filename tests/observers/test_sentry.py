@@ -31,6 +31,7 @@ SHOP = """
     from headway.observers.sentry import SentryObserver
 
     asked = os.environ["ASKED"] == "True"
+    sentry_sdk.set_tag("shop", "north")
     sentry_sdk.init(
         dsn=os.environ["DSN"],
         default_integrations=not asked,
@@ -49,6 +50,7 @@ SHOP = """
 
     @app.job(queue="money", max_attempts=2, retry=Fixed(0))
     async def charge(card: str) -> None:
+        sentry_sdk.set_tag("card", card)  # for all jobs, since they share the SDK's scope
         try:
             pay(card)
         except Refused as error:
@@ -138,7 +140,8 @@ def test_dead_letters_are_reported_with_frames_and_without_payloads(shop: Sentry
     assert frames(report, 0) == [("shop.py", "charge"), ("shop.py", "pay")]
     assert frames(report, 1) == [("shop.py", "charge")], "it begins in the user's code"
     facts = {"job_id": charged, "sequence_id": charged, "job_type": "charge", "queue": "money"}
-    assert report["tags"] == {**facts, "attempt": "2", "outcome": "dead_lettered"}
+    tags = {**facts, "attempt": "2", "outcome": "dead_lettered", "shop": "north"}
+    assert report["tags"] == tags, "those of the program, and not those of other jobs"
     group = shop.app.sync.get(charged).fingerprint
     assert report["fingerprint"] == ["headway", group], "as the dashboard groups failures"
     context = {**facts, "attempt": 2, "fingerprint": group, "retry_in": None}

@@ -222,6 +222,45 @@ def test_types_without_end_are_bounded(receiver: Receiver) -> None:
     assert len(receiver.received[0].json["text"].splitlines()) == 21
 
 
+@pytest.mark.usefixtures("hasty")
+def test_text_that_json_cannot_hold_and_text_without_end(receiver: Receiver) -> None:
+    observer = WebhookAlerts(receiver.url)
+    odd = Failure("Error", "half a pair: \ud800\n" + "x" * 10_000)
+    observer.observe(JobDeadLettered("1", "charge", "money", "1", odd, 3))
+    long = Failure("Error", "x" * 10_000)
+    observer.observe(JobDeadLettered("2", "charge", "money", "2", long, 3))
+    observer.app_closing(10.0)
+    errors = {job["error"] for alert in alerts(receiver.received) for job in alert["jobs"]}
+    assert errors == {"Error: half a pair: ?", f"Error: {'x' * 293}…"}
+
+
+@pytest.mark.usefixtures("hasty")
+def test_an_error_of_the_thread_does_not_end_it(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    observer = WebhookAlerts(receiver.url, every=0.01)
+    with monkeypatch.context() as broken:
+        broken.setattr(webhook, "message_text", None)
+        observer.observe(dead_letter(1))
+        assert "were lost" in lines.next()
+    observer.observe(dead_letter(2))
+    receiver.until(lambda received: len(received) == 1)
+    observer.app_closing(10.0)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_an_alert_that_was_refused_is_told_again_while_it_goes_on() -> None:
+    office = Office("memory://")
+    with Receiver(403) as receiver:
+        async with office.app as app:
+            await app.start(office.write.request("dear"))  # no worker runs its type
+            app.observers.add(WebhookAlerts(receiver.url, unattended_wait=0.05, every=0.1))
+            await asyncio.to_thread(receiver.until, lambda received: len(received) == 2)
+    first, again = alerts(receiver.received)[:2]
+    assert first["key"] == again["key"]
+    assert first["status"] == again["status"] == "firing"
+
+
 async def test_a_server_that_never_answers_holds_up_neither_jobs_nor_the_end(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -309,12 +348,23 @@ SHOP = """
 """
 
 
-@pytest.mark.parametrize(("process", "looks"), [("1", True), ("2", False)])
-async def test_the_first_of_several_processes_looks(
-    process: str, looks: bool, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("process", "options", "looks"),
+    [
+        ("1", {}, True),
+        ("2", {}, False),
+        ("1", {"oldest_wait": None, "unattended_wait": None}, False),
+    ],
+)
+async def test_one_process_looks(
+    process: str,
+    options: dict[str, Any],
+    looks: bool,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEADWAY_PROCESS", process)
-    async with Headway("memory://", observers=[WebhookAlerts(receiver.url)]):
+    async with Headway("memory://", observers=[WebhookAlerts(receiver.url, **options)]):
         assert any(each.name == "headway-alerts" for each in threading.enumerate()) is looks
 
 
@@ -365,10 +415,10 @@ def has(received: Sequence[Received], key: str, status: str) -> bool:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def gauges(waits: dict[tuple[str, str], float], *attended: str) -> StoreGauges:
+def gauges(waits: dict[tuple[str, str], float], *attended: str, at: datetime = NOW) -> StoreGauges:
     """A look at a store in which the oldest jobs, by type and queue, have waited so long."""
     return StoreGauges(
-        at=NOW,
+        at=at,
         tallies=[
             Tally(
                 queue=queue,
@@ -377,7 +427,7 @@ def gauges(waits: dict[tuple[str, str], float], *attended: str) -> StoreGauges:
                 due=True,
                 count=1,
                 exact=True,
-                oldest=NOW - timedelta(seconds=seconds),
+                oldest=at - timedelta(seconds=seconds),
             )
             for (type, queue), seconds in waits.items()
         ],
@@ -396,14 +446,34 @@ def test_an_alert_ends_well_below_its_limit_and_has_one_cause() -> None:
         return [(alert.key, alert.status) for alert in found]
 
     mail, send = "queue_waiting:mail", "type_unattended:send"
+    assert changes(59, "sum") == []
+    assert changes(400, "sum") == [(send, "firing")], "the queue waits because of that"
+    assert changes(1, "send", "sum") == [(send, "resolved")]
     assert changes(299, "send", "sum") == []
     assert changes(301, "send", "sum") == [(mail, "firing")]
     assert changes(299, "send", "sum") == [], "it does not end and begin all the time"
     assert changes(301, "send", "sum") == []
     assert changes(149, "send", "sum") == [(mail, "resolved")]
-    assert changes(59, "sum") == []
-    assert changes(400, "sum") == [(send, "firing")], "the queue waits because of that"
-    assert changes(1, "send", "sum") == [(send, "resolved")]
+
+
+def test_workers_that_restart_and_workers_that_are_gone() -> None:
+    rules = BacklogRules(300.0, {}, 60.0)
+    now = NOW
+
+    def changes(seconds: float, waited: float, *attended: str) -> list[tuple[str, str]]:
+        nonlocal now
+        now += timedelta(seconds=seconds)
+        found = rules.compare(gauges({("send", "mail"): waited}, *attended, at=now))
+        return [(alert.key, alert.status) for alert in found]
+
+    mail, send = "queue_waiting:mail", "type_unattended:send"
+    assert changes(0, 200, "send") == []
+    assert changes(50, 250) == [], "the job is old, but a worker was there a moment ago"
+    assert changes(50, 300, "send") == [(mail, "firing")]
+    assert changes(50, 350) == []
+    assert changes(50, 400) == [(send, "firing")], "the queue still waits"
+    assert changes(50, 450, "send") == [(send, "resolved")]
+    assert changes(50, 10, "send") == [(mail, "resolved")]
 
 
 @pytest.mark.parametrize(
@@ -411,6 +481,11 @@ def test_an_alert_ends_well_below_its_limit_and_has_one_cause() -> None:
     [
         ("ftp://example.com/its-secret", {}, "begins with https://"),
         ("https:///its-secret", {}, "names a host"),
+        ("https://[::1/its-secret", {}, "names a host"),
+        ("https://example.com:x/its-secret", {}, "names a host"),
+        ("https://example.com/its secret", {}, "only printable ASCII"),
+        ("https://example.com/its\nsecret", {}, "only printable ASCII"),
+        ("https://example.com/its-sécret", {}, "only printable ASCII"),
         ("https://me:pw@example.com/its-secret", {}, "no user and password"),
         ("https://example.com/", {"oldest_wait": 0}, "above 0"),
         ("https://example.com/", {"every": float("nan")}, "above 0"),
@@ -420,4 +495,5 @@ def test_what_cannot_be(url: str, options: dict[str, Any], sentence: str) -> Non
     with pytest.raises(InvalidOption, match=sentence) as raised:
         WebhookAlerts(url, **options)
     assert "secret" not in str(raised.value)
+    assert "sécret" not in str(raised.value)
     assert "pw" not in str(raised.value)

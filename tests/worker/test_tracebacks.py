@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from headway import Headway, Job
+from headway.domain.events import AttemptFailed, Event
 from headway.domain.failure import decode_failure
 from tests.support.bare_environment import bare_environment, requirements
 
@@ -141,3 +144,46 @@ def test_a_worker_in_an_except_block(middleware: Any, sqlite_path: Path) -> None
         assert first.endswith(f", in {caught}"), trace
     assert "KeyError: 'gone'" in found["fails_while_handling"], "the handler's own context stays"
     assert "KeyError: 'gone'" in found["in_a_group"]
+
+
+class Picture:
+    """Large, and a local variable of a handler."""
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_what_a_failed_handler_held_is_freed_at_once(asked: bool) -> None:
+    """Not when garbage is collected some day: a storm of failures would hold a lot."""
+    seen: list[str] = []
+
+    class Observed:
+        exceptions = asked
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, AttemptFailed) and event.exception is not None:
+                seen.append(event.type)
+
+    app = Headway("memory://", observers=[Observed()])
+    pictures: list[weakref.ref[Picture]] = []
+
+    @app.job(max_attempts=1)
+    async def on_the_loop() -> None:
+        picture = Picture()
+        pictures.append(weakref.ref(picture))
+        raise KeyError("gone")
+
+    @app.job(max_attempts=1)
+    def in_a_thread() -> None:
+        picture = Picture()
+        pictures.append(weakref.ref(picture))
+        raise KeyError("gone")
+
+    async with app:
+        await app.start(on_the_loop.request())
+        await app.start(in_a_thread.request())
+        gc.disable()
+        try:
+            await app.worker().run(drain=True)
+            assert [picture() for picture in pictures] == [None, None]
+        finally:
+            gc.enable()
+    assert sorted(seen) == (["in_a_thread", "on_the_loop"] if asked else [])

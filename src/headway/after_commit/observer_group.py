@@ -110,7 +110,8 @@ class Observers:
                     await end.wait()
         except TimeoutError:
             late = [each.observer for each, end in zip(last, ends, strict=True) if not end.is_set()]
-            _log.warning("not waiting any longer for %s", ", ".join(map(repr, late)))
+            if late:
+                _log.warning("not waiting any longer for %s", ", ".join(map(repr, late)))
 
     def _call(self, observer: Observer, method: str, argument: object) -> None:
         """Call an optional method of the observer."""

@@ -6,7 +6,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from headway.domain.events import Event
+from msgspec import structs
+
+from headway.domain.events import AttemptFailed, Event, JobDeadLettered
 from headway.ports.observer import Observer
 from headway.runtime.forks import Forkable
 
@@ -20,6 +22,7 @@ class ObserverThread(Forkable):
     def __init__(self, observer: Observer, failed: Callable[[object], None]) -> None:
         self._observer = observer
         self._failed = failed
+        self._wants_exceptions = bool(getattr(observer, "exceptions", False))
         self.dropped = 0
         self.in_child()
         self.watch_forks()
@@ -31,6 +34,8 @@ class ObserverThread(Forkable):
         self._thread: threading.Thread | None = None
 
     def put(self, event: Event) -> None:
+        if not self._wants_exceptions and isinstance(event, AttemptFailed | JobDeadLettered):
+            event = structs.replace(event, exception=None)  # another observer asked for it
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
                 self.dropped += 1

@@ -7,13 +7,15 @@ TypeUnattended    jobs of a type wait, and no living worker runs the type
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from headway.domain.events import JobDeadLettered
+from headway.domain.failure import storable
 from headway.domain.text import span
 from headway.errors import Failure
 from headway.observers.store_gauges import StoreGauges
@@ -135,21 +137,26 @@ class BacklogRules:
         self._queues: dict[str, QueueWaiting] = {}
         """The alerts that go on, by queue."""
         self._types: dict[str, TypeUnattended] = {}
+        self._attended_at: dict[str, datetime] = {}
+        """When a look last found a living worker for the type."""
 
     def compare(self, gauges: StoreGauges) -> list[Alert]:
         """The alerts that began or ended since the look before."""
         waits = gauges.oldest_waiting()
+        self._attended_at |= dict.fromkeys(gauges.attended, gauges.at)
         alone: dict[str, float] = {}
         queues: dict[str, float] = {}
         for (type, queue), seconds in waits.items():
             if type not in gauges.attended:
                 alone[type] = max(seconds, alone.get(type, 0.0))
-            else:  # else two alerts would have one cause
+            # Else two alerts would begin by one cause.
+            if type in gauges.attended or queue in self._queues:
                 queues[queue] = max(seconds, queues.get(queue, 0.0))
         types = {
             type: self._unattended(type, seconds, gauges)
             for type, seconds in alone.items()
-            if self._unattended_wait is not None and seconds >= self._unattended_wait
+            if self._unattended_wait is not None
+            and min(seconds, self._alone_for(type, gauges)) >= self._unattended_wait
         }
         late = {
             queue: self._waiting(queue, seconds, limit, gauges)
@@ -171,6 +178,19 @@ class BacklogRules:
             changed.append(_resolved(self._queues[queue], text, gauges.at))
         self._types, self._queues = types, late
         return changed
+
+    def forget(self, alerts: Iterable[Alert]) -> None:
+        """They did not arrive, so those that go on begin anew at the next look."""
+        for alert in alerts:
+            if isinstance(alert, QueueWaiting):
+                self._queues.pop(alert.queue, None)
+            elif isinstance(alert, TypeUnattended):
+                self._types.pop(alert.type, None)
+
+    def _alone_for(self, type: str, gauges: StoreGauges) -> float:
+        """Seconds without a worker, at most: a deployment restarts workers while old jobs wait."""
+        attended_at = self._attended_at.get(type)
+        return math.inf if attended_at is None else (gauges.at - attended_at).total_seconds()
 
     def _unattended(self, type: str, seconds: float, gauges: StoreGauges) -> TypeUnattended:
         before = self._types.get(type)
@@ -204,5 +224,7 @@ def _resolved(alert: Alert, text: str, at: datetime) -> Alert:
 
 
 def _line(failure: Failure) -> str:
-    line = (str(failure).splitlines() or [""])[0]
+    beginning = Failure(failure.type, failure.message[: LONGEST_ERROR + 1])
+    line = (str(beginning).splitlines() or [""])[0]
+    line = storable(line, len(line))  # an error's text may hold what JSON cannot
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"

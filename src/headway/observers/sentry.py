@@ -21,6 +21,7 @@ from typing import Any
 try:
     import sentry_sdk
     from sentry_sdk.integrations.logging import ignore_logger
+    from sentry_sdk.scope import Scope, use_isolation_scope
     from sentry_sdk.utils import event_from_exception
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -33,6 +34,7 @@ from headway.domain.events import Event
 from headway.domain.failure import fingerprint
 from headway.errors import Failure, InvalidOption
 from headway.observers.rate_limit import RateLimit
+from headway.ports.store import Store
 from headway.runtime.forks import Forkable
 
 PER_SECOND = 10
@@ -74,6 +76,8 @@ class SentryObserver(Forkable):
         self._rate_limit = RateLimit(per_second)
         self.dropped = 0
         """Reports that were not made because there were too many."""
+        self._scope: Scope | None = None
+        """What the program has told the SDK about itself before jobs ran."""
         ignore_logger("headway")  # else the SDK reports the log line of a dead letter as well
         self.in_child()
         self.watch_forks()
@@ -94,6 +98,10 @@ class SentryObserver(Forkable):
             case _:
                 pass
 
+    def app_opened(self, store: Store) -> None:
+        if self._scope is None:
+            self._scope = Scope.get_isolation_scope().fork()
+
     def app_closing(self, seconds: float) -> None:
         deadline = monotonic() + seconds
         with self._lock:
@@ -103,6 +111,7 @@ class SentryObserver(Forkable):
             waiting.put(None)
             thread.join(max(deadline - monotonic(), 0.0))
         sentry_sdk.flush(timeout=max(deadline - monotonic(), 0.0))
+        self._scope = None
         if self.dropped:
             _log.warning("%d failures were not reported to Sentry: too many", self.dropped)
             self.dropped = 0
@@ -112,17 +121,18 @@ class SentryObserver(Forkable):
     ) -> None:
         if not sentry_sdk.is_initialized():
             return
-        context = copy_context()  # with what the program has told the SDK about itself
+        context = copy_context()  # with the program's client of the SDK
         with self._lock:
             if self._waiting.qsize() >= MOST_WAITING or not self._rate_limit.take():
                 self.dropped += 1
                 return
             self._waiting.put(lambda: context.run(self._report, event, retry_in))
             if self._thread is None:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=_run, args=(self._waiting,), name="headway-sentry", daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
 
     def _report(
         self, event: events.JobDeadLettered | events.AttemptFailed, retry_in: float | None
@@ -155,9 +165,10 @@ class SentryObserver(Forkable):
         outcome = "dead_lettered" if retry_in is None else "failed"
         report["tags"] = {**job, "attempt": str(event.attempt), "outcome": outcome}
         report["contexts"] = {"job": {**job, "fingerprint": group, "retry_in": retry_in}}
-        # Breadcrumbs up to here come from other jobs as well.
-        with sentry_sdk.isolation_scope() as scope:
-            scope.clear_breadcrumbs()
+        # Users, tags and breadcrumbs that handlers add to the shared scope belong to other jobs.
+        scope = (self._scope or Scope.get_isolation_scope()).fork()
+        scope.clear_breadcrumbs()
+        with use_isolation_scope(scope):
             scope.capture_event(report, hint)
 
 

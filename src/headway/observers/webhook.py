@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http.client import HTTPException
 from time import monotonic, time
 from typing import IO, Any
 from urllib.error import HTTPError
@@ -89,6 +90,7 @@ class WebhookAlerts(Forkable):
             if seconds is not None and not seconds > 0:
                 raise InvalidOption(f"alerts wait for a number of seconds above 0, not {seconds}")
         self._rules = (oldest_wait, by_queue, unattended_wait)
+        self._looks = bool(by_queue) or oldest_wait is not None or unattended_wait is not None
         self._every = every
         self._open = build_opener(_NoRedirects).open
         self.dropped = 0
@@ -132,7 +134,7 @@ class WebhookAlerts(Forkable):
 
     def app_opened(self, store: Store) -> None:
         """From now on the store is looked at: in one of several processes of a worker."""
-        if process_number() != 1:
+        if not self._looks or process_number() != 1:
             return
         with self._changed:
             if self._reader is None:
@@ -184,9 +186,12 @@ class WebhookAlerts(Forkable):
                 reader = self._reader if self._next_look <= monotonic() else None
                 if reader is not None:
                     self._next_look = monotonic() + self._pause()
-            if reader is not None:
-                self._look(reader)
-            self._send()
+            try:
+                if reader is not None:
+                    self._look(reader)
+                self._send()
+            except Exception:  # without the thread there would be no further alerts
+                _log.exception("alerts for %s were lost", self._where)
 
     def _due(self) -> float:
         """When there is something to do."""
@@ -213,6 +218,7 @@ class WebhookAlerts(Forkable):
             room = MOST_WAITING - len(self._waiting)
             self._waiting += alerts[:room]
             self.dropped += len(alerts[room:])
+            self._backlog.forget(alerts[room:])
             if alerts:
                 self._gathered()
 
@@ -222,8 +228,8 @@ class WebhookAlerts(Forkable):
             now = monotonic()
             if self._delivery is None and self._oldest < math.inf and self._due() <= now:
                 alerts = [*(group.alert() for group in self._groups.values()), *self._waiting]
-                self._delivery = _Delivery(alerts, now)
                 self._groups, self._waiting, self._oldest = {}, [], math.inf
+                self._delivery = _Delivery(alerts, now)
             delivery, close_by = self._delivery, self._close_by
             if delivery is None or delivery.at > now:
                 return
@@ -256,6 +262,7 @@ class WebhookAlerts(Forkable):
         self._delivery = None
         count = len(delivery.alerts)
         self.dropped += count
+        self._backlog.forget(delivery.alerts)
         _log.error(
             "%d %s dropped, because %s did not take %s within %s: %s",
             count,
@@ -280,6 +287,8 @@ class WebhookAlerts(Forkable):
             with error:
                 again = error.code in _AGAIN or error.code >= 500
                 return f"HTTP {error.code}", _retry_after(error) if again else None
+        except HTTPException as error:  # its text may be anything, as the secret part of the URL
+            return type(error).__name__, 0.0
         except Exception as error:  # no answer of a server may end the thread
             return first_line(error), 0.0
 
@@ -323,9 +332,17 @@ def _retry_after(error: HTTPError) -> float:
 
 def _host_of(url: str) -> str:
     """Scheme and host: the rest of a webhook's URL is a secret, and not shown."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidOption("a webhook's URL begins with https:// or http:// and names a host")
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError
+    except ValueError:
+        raise InvalidOption(
+            "a webhook's URL begins with https:// or http:// and names a host"
+        ) from None
+    rest = f"{parts.path}{parts.query}"
+    if any(each <= " " or each == "\x7f" for each in url.strip()) or not rest.isascii():
+        raise InvalidOption("a webhook's URL has only printable ASCII; percent-encode the others")
     if "@" in parts.netloc:
         raise InvalidOption("a webhook's URL holds no user and password; put a token into its path")
     return f"{parts.scheme}://{parts.netloc}"

@@ -169,6 +169,7 @@ class Reporter:
     def _failed(self, attempt: Attempt, outcome: str, retry_in: float | None) -> AttemptFailed:
         failure = attempt.failure or Failure("Error", "")
         self._end_trace(attempt, outcome, failure)
+        exception, attempt.exception = attempt.exception, None  # whose frames hold the attempt
         return AttemptFailed(
             *self._lease_facts(attempt),
             attempt.claimed.attempts + 1,
@@ -176,7 +177,7 @@ class Reporter:
             attempt.seconds,
             failure,
             retry_in,
-            attempt.exception,
+            exception,
         )
 
     def _lease_facts(self, attempt: Attempt) -> tuple[str, str, str, str, str, int]:

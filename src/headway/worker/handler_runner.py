@@ -332,31 +332,34 @@ class Runner:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, HANDLER_THREAD)
         context = copy_context()
+        raised: list[BaseException] = []
         work = self._loop.run_in_executor(
-            self._threads, lambda: context.run(_returned_or_raised, call)
+            self._threads, lambda: context.run(_returned_or_raised, call, raised)
         )
         try:
-            value, error = await asyncio.shield(work)
+            value = await asyncio.shield(work)
         except asyncio.CancelledError:
             try:
-                value, error = await asyncio.shield(work)
+                value = await asyncio.shield(work)
             except asyncio.CancelledError:
                 attempt.interruption = LEASE_EXPIRED
                 self._left_behind = True
                 raise
             if not attempt.interrupted:  # the user's own layers have cancelled it
                 raise
-        if error is not None:
-            raise error
+        if raised:
+            raise raised.pop()
         return value
 
 
-def _returned_or_raised(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """A future cannot carry every exception (not StopIteration); a pair can."""
+def _returned_or_raised(call: Callable[[], Any], raised: list[BaseException]) -> Any:
+    """A future cannot carry every exception (not StopIteration); a list can, and lets it go: in a
+    future it would hold itself, by the frames of the thread, and all that the handler held."""
     try:
-        return call(), None
+        return call()
     except BaseException as error:
-        return None, error
+        raised.append(error)
+        return None
 
 
 def _unreadable(error: Exception) -> HandlerFailed:

@@ -67,7 +67,9 @@ def _leave_out_outer_error(error: BaseException, shown: traceback.TracebackExcep
     handles there the context of each error of a handler. Such an error was caught in a frame that
     still runs; the handler's own frames have ended."""
     running: set[FrameType] = set()
+    # Without this frame: it would hold itself, and with it the error and the handler's variables.
     frame = inspect.currentframe()
+    frame = frame and frame.f_back
     while frame is not None:
         running.add(frame)
         frame = frame.f_back
