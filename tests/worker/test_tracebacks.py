@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -141,3 +142,45 @@ def test_a_worker_in_an_except_block(middleware: Any, sqlite_path: Path) -> None
         assert first.endswith(f", in {caught}"), trace
     assert "KeyError: 'gone'" in found["fails_while_handling"], "the handler's own context stays"
     assert "KeyError: 'gone'" in found["in_a_group"]
+
+
+class FailingRollback:
+    """A transaction that cannot be rolled back, as if the connection were lost meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+
+    async def __aenter__(self) -> sqlite3.Connection:
+        self._connection.execute("begin immediate")
+        return self._connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._connection.close()
+        if kind is not None:
+            raise ConnectionError("lost")
+
+
+async def fails_in_a_transaction(job: Job) -> None:
+    raise KeyError("gone")
+
+
+def fails_with_stop_iteration() -> None:
+    raise StopIteration  # Python makes it the cause of a RuntimeError, in the worker
+
+
+@pytest.mark.parametrize(
+    ("handler", "atomic"), [(fails_in_a_transaction, True), (fails_with_stop_iteration, False)]
+)
+async def test_the_error_of_the_handler_is_behind_another_one(
+    handler: Any, atomic: bool, sqlite_path: Path
+) -> None:
+    app = Headway(f"sqlite:///{sqlite_path}", transactions=lambda: FailingRollback(sqlite_path))
+    app.job(name="work", max_attempts=1, atomic=atomic)(handler)
+    async with app:
+        await app.start(app.request("work"))
+        await app.worker().run(drain=True)
+        (job,) = (await app.list()).jobs
+    trace = decode_failure(job.last_error or "").traceback
+    first = trace.splitlines()[1]
+    assert first.startswith(f'  File "{__file__}"'), trace
+    assert first.endswith(f", in {handler.__name__}"), trace
