@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sqlite3
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -184,3 +185,34 @@ async def test_the_error_of_the_handler_is_behind_another_one(
     first = trace.splitlines()[1]
     assert first.startswith(f'  File "{__file__}"'), trace
     assert first.endswith(f", in {handler.__name__}"), trace
+
+
+UNCONFIGURED = """
+import multiprocessing
+from headway import Headway
+
+app = Headway("memory://")
+if multiprocessing.parent_process():
+    raise LookupError("no configuration")
+
+
+@app.job(max_attempts=1, isolate=True)
+def in_a_process() -> None: ...
+"""
+
+
+async def test_a_module_that_cannot_be_imported_in_the_process_of_a_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "unconfigured_shop.py"
+    path.write_text(UNCONFIGURED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    app: Headway = importlib.import_module(path.stem).app
+    async with app:
+        await app.start(app.request("in_a_process"))
+        await app.worker().run(drain=True)
+        (job,) = (await app.list()).jobs
+    assert decode_failure(job.last_error or "").traceback.splitlines()[:2] == [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 7, in <module>',
+    ]

@@ -9,7 +9,7 @@ from typing import cast
 
 from headway.errors import Failure
 
-_NOT_THE_USERS = ("headway", "asyncio", "concurrent")
+_NOT_THE_USERS = ("headway", "asyncio", "concurrent", "contextlib", "importlib")
 """Packages whose frames are left out before the first frame of another one."""
 
 
