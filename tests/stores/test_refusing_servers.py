@@ -73,7 +73,9 @@ async def test_a_role_without_rights_in_the_schema_is_told_so(port: int) -> None
     await PostgresStore(owner, schema="theirs").migrate()
     store = PostgresStore(f"postgresql://app:right@127.0.0.1:{port}/postgres", schema="theirs")
     for call in (store.open, store.migration_status):
-        with pytest.raises(StoreRefused, match="denied for schema theirs; grant the user that"):
+        with pytest.raises(
+            StoreRefused, match="denied for schema theirs; grant the user that right"
+        ):
             await call()
     with psycopg.connect(owner) as connection:
         connection.execute("grant usage on schema theirs to app")

@@ -329,8 +329,7 @@ class PostgresStore(
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
             return SchemaMissing(self.name)
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
-            advice = f"grant the user that right; it needs all rights in schema {self._schema}"
-            return StoreRefused(self.name, first_line(error), advice)
+            return StoreRefused(self.name, first_line(error), "grant the user that right")
         if is_lost_connection(error):
             return StoreUnreachable(self.name, first_line(error))
         if is_refusal(error):
