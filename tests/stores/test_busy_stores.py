@@ -35,8 +35,10 @@ SOON = OperationRetry(tries=2, backoff=Backoff(base=0.001))
 class Small(SqliteStore):
     """A disk that is nearly full: the file may not grow."""
 
-    def _connect(self, busy_for: float) -> sqlite3.Connection:
-        connection = super()._connect(busy_for)
+    def _connect(
+        self, busy_for: float, give_up_at: Callable[[], float] | None = None
+    ) -> sqlite3.Connection:
+        connection = super()._connect(busy_for, give_up_at)
         (pages,) = connection.execute("pragma page_count").fetchone()
         connection.execute(f"pragma max_page_count = {pages + 3}")
         return connection
@@ -45,8 +47,10 @@ class Small(SqliteStore):
 class Brief(SqliteStore):
     """Takes no long texts."""
 
-    def _connect(self, busy_for: float) -> sqlite3.Connection:
-        connection = super()._connect(busy_for)
+    def _connect(
+        self, busy_for: float, give_up_at: Callable[[], float] | None = None
+    ) -> sqlite3.Connection:
+        connection = super()._connect(busy_for, give_up_at)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, len(LARGE))
         return connection
 

@@ -67,6 +67,29 @@ async def test_a_role_that_may_not_make_the_schema_is_told_so(port: int) -> None
         await store.migrate()
 
 
+async def test_a_role_without_rights_in_the_schema_is_told_so(port: int) -> None:
+    """The usual case of a schema that another role has made."""
+    owner = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    await PostgresStore(owner, schema="theirs").migrate()
+    store = PostgresStore(f"postgresql://app:right@127.0.0.1:{port}/postgres", schema="theirs")
+    for call in (store.open, store.migration_status):
+        with pytest.raises(
+            StoreRefused, match="denied for schema theirs; grant the user that right"
+        ):
+            await call()
+    with psycopg.connect(owner) as connection:
+        connection.execute("grant usage on schema theirs to app")
+        connection.execute("grant select on theirs.migration to app")
+    await store.open()
+    try:
+        with pytest.raises(StoreRefused, match=r"denied for table .*; grant the user"):
+            await store.run(store.queues)
+        with pytest.raises(StoreRefused, match=r"denied for table .*; grant the user"):
+            store.run_sync(store.queues)
+    finally:
+        await store.close()
+
+
 async def test_several_hosts_are_told_of_in_one_line(port: int) -> None:
     store = PostgresStore(f"postgresql://app:{SECRET}@127.0.0.1:{port},localhost:{port}/postgres")
     with pytest.raises(StoreRefused, match="check the user and the password") as caught:

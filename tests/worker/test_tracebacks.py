@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
+import sqlite3
 import subprocess
 import weakref
 from collections.abc import Awaitable, Callable
@@ -187,3 +189,76 @@ async def test_what_a_failed_handler_held_is_freed_at_once(asked: bool) -> None:
         finally:
             gc.enable()
     assert sorted(seen) == (["in_a_thread", "on_the_loop"] if asked else [])
+
+
+class FailingRollback:
+    """A transaction that cannot be rolled back, as if the connection were lost meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+
+    async def __aenter__(self) -> sqlite3.Connection:
+        self._connection.execute("begin immediate")
+        return self._connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._connection.close()
+        if kind is not None:
+            raise ConnectionError("lost")
+
+
+async def fails_in_a_transaction(job: Job) -> None:
+    raise KeyError("gone")
+
+
+def fails_with_stop_iteration() -> None:
+    raise StopIteration  # Python makes it the cause of a RuntimeError, in the worker
+
+
+@pytest.mark.parametrize(
+    ("handler", "atomic"), [(fails_in_a_transaction, True), (fails_with_stop_iteration, False)]
+)
+async def test_the_error_of_the_handler_is_behind_another_one(
+    handler: Any, atomic: bool, sqlite_path: Path
+) -> None:
+    app = Headway(f"sqlite:///{sqlite_path}", transactions=lambda: FailingRollback(sqlite_path))
+    app.job(name="work", max_attempts=1, atomic=atomic)(handler)
+    async with app:
+        await app.start(app.request("work"))
+        await app.worker().run(drain=True)
+        (job,) = (await app.list()).jobs
+    trace = decode_failure(job.last_error or "").traceback
+    first = trace.splitlines()[1]
+    assert first.startswith(f'  File "{__file__}"'), trace
+    assert first.endswith(f", in {handler.__name__}"), trace
+
+
+UNCONFIGURED = """
+import multiprocessing
+from headway import Headway
+
+app = Headway("memory://")
+if multiprocessing.parent_process():
+    raise LookupError("no configuration")
+
+
+@app.job(max_attempts=1, isolate=True)
+def in_a_process() -> None: ...
+"""
+
+
+async def test_a_module_that_cannot_be_imported_in_the_process_of_a_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "unconfigured_shop.py"
+    path.write_text(UNCONFIGURED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    app: Headway = importlib.import_module(path.stem).app
+    async with app:
+        await app.start(app.request("in_a_process"))
+        await app.worker().run(drain=True)
+        (job,) = (await app.list()).jobs
+    assert decode_failure(job.last_error or "").traceback.splitlines()[:2] == [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 7, in <module>',
+    ]

@@ -9,7 +9,7 @@ from typing import cast
 
 from headway.errors import Failure
 
-_NOT_THE_USERS = ("headway", "asyncio", "concurrent")
+_NOT_THE_USERS = ("headway", "asyncio", "concurrent", "contextlib", "importlib")
 """Packages whose frames are left out before the first frame of another one."""
 
 
@@ -58,32 +58,41 @@ def _formatted(error: BaseException) -> str:
     shown = traceback.TracebackException(
         type(error), error, users_part(error.__traceback__), limit=-50, compact=True
     )
-    _leave_out_outer_error(error, shown)
+    _prepare_chain(error, shown)
     return "".join(shown.format())
 
 
-def _leave_out_outer_error(error: BaseException, shown: traceback.TracebackException) -> None:
-    """A program may run its worker in an `except` block. Python makes the error that the program
-    handles there the context of each error of a handler. Such an error was caught in a frame that
-    still runs; the handler's own frames have ended."""
-    running: set[FrameType] = set()
-    # Without this frame: it would hold itself, and with it the error and the handler's variables.
-    frame = inspect.currentframe()
-    frame = frame and frame.f_back
-    while frame is not None:
-        running.add(frame)
-        frame = frame.f_back
+def _prepare_chain(error: BaseException, shown: traceback.TracebackException) -> None:
+    """Shorten the tracebacks of causes and contexts too, and leave out the program's own error."""
+    outside = _frames_outside()
     pairs: list[tuple[BaseException | None, traceback.TracebackException | None]]
     pairs = [(error, shown)]
     while pairs:
         one, its_text = pairs.pop()
         if one is None or its_text is None:
             continue
+        frames = sum(1 for _ in traceback.walk_tb(users_part(one.__traceback__)))
+        if frames:
+            del its_text.stack[:-frames]
         context = one.__context__
         caught_in = None if context is None else context.__traceback__
-        if caught_in is not None and caught_in.tb_frame in running:
+        if caught_in is not None and caught_in.tb_frame in outside:
             its_text.__context__ = None
         pairs += [(context, its_text.__context__), (one.__cause__, its_text.__cause__)]
         if isinstance(one, BaseExceptionGroup):
             group = cast("BaseExceptionGroup[BaseException]", one)
             pairs += zip(group.exceptions, its_text.exceptions or (), strict=False)
+
+
+def _frames_outside() -> set[FrameType]:
+    """The running frames of the program around the worker. It may run the worker in an `except`
+    block: Python makes the error that the program handles there the context of each error of a
+    handler. Such an error was caught in one of these frames. The worker's own frames catch the
+    errors of handlers."""
+    frames: set[FrameType] = set()
+    frame = inspect.currentframe()
+    while frame is not None:
+        if not str(frame.f_globals.get("__name__")).startswith("headway.worker."):
+            frames.add(frame)
+        frame = frame.f_back
+    return frames

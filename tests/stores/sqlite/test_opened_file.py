@@ -10,15 +10,15 @@ import stat
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from headway import Headway
-from headway.errors import SchemaMissing, StoreRefused
-from headway.stores.sqlite import SqliteStore
+from headway.errors import ConfigurationError, SchemaMissing, StoreError, StoreRefused
+from headway.stores.sqlite import SqliteStore, threads
 
 
 async def test_a_locked_file_is_opened_without_waiting(sqlite_path: Path) -> None:
@@ -45,6 +45,53 @@ async def test_a_locked_file_is_checked_when_it_is_free(sqlite_path: Path) -> No
     with pytest.raises(SchemaMissing):
         async with store.begin():
             pass
+    await store.close()
+
+
+async def test_a_store_is_closed_while_its_file_is_locked(
+    sqlite_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "LAST_WAIT", 0.1)
+    store = SqliteStore(sqlite_path)
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        await store.open(migrate=True)
+        counting = asyncio.create_task(store.run(store.counts))
+        await asyncio.sleep(0)  # it has begun to wait for the file
+        async with asyncio.timeout(10):
+            await store.close()
+        with pytest.raises(StoreError, match="held by another writer"):
+            await counting
+
+
+async def test_the_tables_are_not_made_in_another_file(sqlite_path: Path, tmp_path: Path) -> None:
+    store = SqliteStore(sqlite_path)
+    with (
+        closing(sqlite3.connect(sqlite_path, isolation_level=None)) as other,
+        closing(sqlite3.connect(tmp_path / "orders.db")) as tx,
+    ):
+        other.execute("begin immediate")
+        await store.open(migrate=True)
+        with pytest.raises(ConfigurationError, match=r"a connection to .*orders\.db, and the jobs"):
+            await store.run_in(tx, store.counts)
+        assert tx.execute("select count(*) from sqlite_master").fetchone() == (0,)
+        other.rollback()
+    await store.close()
+
+
+async def test_a_transaction_that_began_before_the_tables_were_made(sqlite_path: Path) -> None:
+    """It has read in a file with a write-ahead log, so the store makes its tables beside it."""
+    store = SqliteStore(sqlite_path)
+    with closing(sqlite3.connect(sqlite_path, isolation_level=None)) as tx:
+        tx.execute("pragma journal_mode = wal")
+        tx.execute("begin")
+        tx.execute("select * from sqlite_master").fetchall()
+        await store.open(migrate=True)
+        with pytest.raises(StoreError, match="its transaction began before they were made"):
+            await store.run_in(tx, store.counts)
+        tx.execute("rollback")
+        tx.execute("begin")
+        assert await store.run_in(tx, store.counts) == []
     await store.close()
 
 
@@ -178,10 +225,12 @@ class Slow(SqliteStore):
         self.may_connect = threading.Event()
         self.closed = threading.Event()
 
-    def _connect(self, busy_for: float) -> sqlite3.Connection:
+    def _connect(
+        self, busy_for: float, give_up_at: Callable[[], float] | None = None
+    ) -> sqlite3.Connection:
         self.connects.set()
         self.may_connect.wait(60)
-        connection = super()._connect(busy_for)
+        connection = super()._connect(busy_for, give_up_at)
         store = self
 
         class RecordingListener(sqlite3.Connection):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -143,8 +144,7 @@ class PostgresStore(
             return
         if migrate:
             await self.migrate()
-        async with await self._connect() as connection:
-            found = max(await applied_migrations(connection, self._schema), default=0)
+        found = max(await self._applied(), default=0)
         needed = self._migrations[-1].version
         if found == 0:
             raise SchemaMissing(self.name)
@@ -184,12 +184,18 @@ class PostgresStore(
             ) from error
 
     async def migration_status(self) -> list[MigrationStatus]:
-        async with await self._connect() as connection:
-            applied = await applied_migrations(connection, self._schema)
+        applied = await self._applied()
         return [
             MigrationStatus(migration.version, migration.name, applied.get(migration.version))
             for migration in self._migrations
         ]
+
+    async def _applied(self) -> dict[int, datetime]:
+        try:
+            async with await self._connect() as connection:
+                return await applied_migrations(connection, self._schema)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise self._explained(error) from None
 
     async def _identity(self) -> tuple[object, ...]:
         """A running server is identified by its start time, to the microsecond."""
@@ -322,6 +328,8 @@ class PostgresStore(
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
             return SchemaMissing(self.name)
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return StoreRefused(self.name, first_line(error), "grant the user that right")
         if is_lost_connection(error):
             return StoreUnreachable(self.name, first_line(error))
         if is_refusal(error):

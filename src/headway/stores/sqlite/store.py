@@ -25,7 +25,7 @@ from headway.errors import (
     StoreRefused,
 )
 from headway.ports.provider import Provider
-from headway.ports.statement import Operation, only_reads
+from headway.ports.statement import Operation, Statement, only_reads
 from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
@@ -290,17 +290,19 @@ class SqliteStore(
             with self._may_connect:
                 self._connecting -= 1
 
-    def _connect_checked(self) -> sqlite3.Connection:
+    def _connect_checked(self, give_up_at: Callable[[], float] | None = None) -> sqlite3.Connection:
         """A connection to a file with an up-to-date schema."""
-        connection = self._connect(self._busy_for)
+        connection = self._connect(self._busy_for, give_up_at)
         try:
-            self._check_schema(connection, self._busy_for)
+            self._check_schema(connection, self._busy_for, give_up_at)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _connect(self, busy_for: float) -> sqlite3.Connection:
+    def _connect(
+        self, busy_for: float, give_up_at: Callable[[], float] | None = None
+    ) -> sqlite3.Connection:
         if os.path.realpath(self._path) in _spoiled:
             raise StoreError(
                 f"the {self.name} was in use when this process was forked, and SQLite does not "
@@ -315,7 +317,9 @@ class SqliteStore(
         except (sqlite3.Error, OSError) as error:
             raise self._refused(error) from None
         try:
-            retry_while_busy(lambda: connection.execute("pragma journal_mode = wal"), busy_for)
+            retry_while_busy(
+                lambda: connection.execute("pragma journal_mode = wal"), busy_for, give_up_at
+            )
         except sqlite3.Error as error:
             connection.close()
             raise self._refused(error) from None
@@ -374,11 +378,16 @@ class SqliteStore(
             if not is_busy(error) and not is_busy(error.__cause__):
                 raise
 
-    def _check_schema(self, connection: sqlite3.Connection, busy_for: float) -> None:
+    def _check_schema(
+        self,
+        connection: sqlite3.Connection,
+        busy_for: float,
+        give_up_at: Callable[[], float] | None = None,
+    ) -> None:
         if self._schema_checked:
             return
         if self._migrates:
-            self._migrate(connection, busy_for)
+            self._migrate(connection, busy_for, give_up_at)
         found = max(self._applied(connection), default=0)
         needed = self._migrations[-1].version
         if found == 0:
@@ -393,13 +402,36 @@ class SqliteStore(
 
     def _migrated_first(self, operation: Operation[T]) -> Operation[T]:
         """In the caller's transaction: after a rollback the next operation migrates again."""
+        ((file,),) = yield Statement("select file from pragma_database_list where name = 'main'")
+        if not (file and Path(file).samefile(self._path)):
+            raise ConfigurationError(
+                f"tx= is a connection to {file or 'a database in memory'}, and the jobs are in "
+                f"{self.name}; pass a connection to that file"
+            )
         yield from self._apply_migrations()
         return (yield from operation)
 
-    def _migrate(self, connection: sqlite3.Connection, busy_for: float) -> list[str]:
+    def _explain(self, error: Exception) -> None:
+        try:
+            super()._explain(error)
+        except SchemaMissing as missing:
+            if self._writer is None or not self._schema_checked:
+                raise
+            raise StoreError(
+                f"tx= does not see Headway's tables in {self.name}: its transaction began before "
+                "they were made, or it is a connection to another file; roll back and begin again, "
+                "or pass a connection to that file"
+            ) from missing.__cause__
+
+    def _migrate(
+        self,
+        connection: sqlite3.Connection,
+        busy_for: float,
+        give_up_at: Callable[[], float] | None = None,
+    ) -> list[str]:
         if self._applied(connection).keys() >= {step.version for step in self._migrations}:
             return []  # without the lock, which somebody may hold for long
-        begin_immediate(connection, busy_for)
+        begin_immediate(connection, busy_for, give_up_at)
         try:
             applied = drive_sync(self._apply_migrations(), partial(execute, connection))
         except BaseException:

@@ -40,12 +40,13 @@ class ConnectionThread:
 
     def __init__(
         self,
-        connect: Callable[[], sqlite3.Connection],
+        connect: Callable[[Callable[[], float]], sqlite3.Connection],
         store: str,
         busy_for: float,
         turns: WriteTurns | None,
     ) -> None:
-        """A thread with `turns` writes, one without only reads."""
+        """A thread with `turns` writes, one without only reads. `connect` is given a function: the
+        time at which to give up on a locked file."""
         self._connect = connect
         self._store = store
         self._busy_for = busy_for
@@ -102,7 +103,7 @@ class ConnectionThread:
                     continue
                 try:
                     if connection is None:
-                        connection = self._connect()
+                        connection = self._connect(lambda: self._give_up_at)
                     with self._turn():
                         answers = self._run_batch(connection, batch)
                 except Exception as error:
