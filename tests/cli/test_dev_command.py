@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +20,6 @@ import pytest
 
 from proof.tools.proxy import Proxy
 from tests.cli.command import command
-from tests.docs.pages import ROOT, read_blocks
 from tests.support.processes import children, free_port
 from tests.support.servers.postgres import PostgresServer
 
@@ -290,37 +288,6 @@ def test_mistakes_get_one_sentence(
     result = command("dev", *arguments)
     assert result.exit_code == 2
     assert sentence in result.stderr
-
-
-@pytest.mark.slow
-def test_the_guide_tells_it_as_it_is(tmp_path: Path) -> None:
-    blocks = read_blocks(ROOT / "docs" / "guides" / "operating.md")
-    (app,) = [block.text for block in blocks if block.file == "app.py"]
-    assert len(app.splitlines()) - 1 == 8  # without the file's name
-    told = [block.text for block in blocks if block.kind == "console"]
-    (header,) = [text for text in told if text.startswith("$ headway dev\n")]
-    (started,) = [text for text in told if text.startswith("$ headway start greet")]
-    (line,) = [text for text in told if re.match(r"\d\d:\d\d:\d\d  done", text)]
-    (tmp_path / "app.py").write_text(app)
-    dev = Dev(tmp_path)
-    try:
-        dev.start()
-        dev.said("dashboard: ")
-        typed, _, printed = started.removeprefix("$ headway ").partition("\n")
-        done = subprocess.run(
-            [sys.executable, "-m", "headway", *shlex.split(typed)],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        dev.said("done")
-    finally:
-        dev.close()
-    assert same(done.stdout) == same(printed)
-    assert same(dev.log.read_text()) == same(header.partition("\n")[2] + line)
 
 
 def same(text: str) -> str:

@@ -143,11 +143,3 @@ def test_the_shop_over_http(tmp_path: Path) -> None:
         assert listed.returncode == 0, listed.stderr
         assert "charge" in listed.stdout
         assert "shop.tasks.mail_receipt" in listed.stdout
-
-
-def test_the_guide_shows_what_the_example_does() -> None:
-    page = (ROOT / "docs" / "guides" / "django.md").read_text()
-    blocks = re.findall(r"```py\n# (shop/\w+\.py)\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 3
-    for name, code in blocks:
-        assert code in (SHOP / name).read_text(), name
