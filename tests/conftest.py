@@ -102,6 +102,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:unclosed {what}:ResourceWarning"))
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Collect such sockets here, where the warning is ignored, and not in a later test."""
