@@ -25,6 +25,7 @@ from headway.cli.apps import PROJECT, NotFound, find_apps, import_app, project_a
 from headway.cli.errors import Exit, Failed
 from headway.cli.output import say
 from headway.errors import HeadwayError
+from headway.stores.sqlite import SqliteStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,6 +77,8 @@ class Target:
                     f"{command_line('migrate up')}",
                     Exit.UNREACHABLE,
                 )
+        elif isinstance(found, Headway):
+            tell_if_new(found)
         return found
 
     def load_app(self) -> Headway:
@@ -116,6 +119,12 @@ class Target:
 
     def _origin(self) -> str:
         return "" if self.source in (COMMAND_LINE, FOUND) else f" (named by {self.source})"
+
+
+def tell_if_new(app: Headway) -> None:
+    """A relative path means another file in another folder: an empty one is easily overlooked."""
+    if isinstance(app.store, SqliteStore) and not Path(app.store.path).exists():
+        say(f"there is no {app.store.path} in {Path.cwd()} yet; it is created")
 
 
 def app_argument(function: F) -> F:
