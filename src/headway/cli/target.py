@@ -77,8 +77,6 @@ class Target:
                     f"{command_line('migrate up')}",
                     Exit.UNREACHABLE,
                 )
-        elif isinstance(found, Headway):
-            tell_if_new(found)
         return found
 
     def load_app(self) -> Headway:
@@ -110,21 +108,31 @@ class Target:
         try:
             if "://" in self.text:
                 return Headway(self.text)
-            return import_app(self.text, self.folder or Path.cwd())
+            app = import_app(self.text, self.folder or Path.cwd())
         except (HeadwayError, NotFound) as error:
             raise click.UsageError(f"{error}{self._origin()}") from error
+        self._tell_if_elsewhere(app)
+        return app
+
+    def _tell_if_elsewhere(self, app: Headway) -> None:
+        """From another folder the app's relative path means another, empty file."""
+        file, _, _ = self.text.partition(":")
+        home = (self.folder or Path.cwd()) / (Path(file).parent if file.endswith(".py") else "")
+        if (
+            home.resolve() != Path.cwd()
+            and isinstance(app.store, SqliteStore)
+            and not Path(app.store.path).exists()
+        ):
+            say(
+                f"Warning: there is no {app.store.path} in {Path.cwd()}; "
+                f"the app is in {home.resolve()}"
+            )
 
     def _named(self) -> str:
         return masked(self.text) + self._origin()
 
     def _origin(self) -> str:
         return "" if self.source in (COMMAND_LINE, FOUND) else f" (named by {self.source})"
-
-
-def tell_if_new(app: Headway) -> None:
-    """A relative path means another file in another folder: an empty one is easily overlooked."""
-    if isinstance(app.store, SqliteStore) and not Path(app.store.path).exists():
-        say(f"there is no {app.store.path} in {Path.cwd()} yet; it is created")
 
 
 def app_argument(function: F) -> F:

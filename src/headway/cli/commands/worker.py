@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 
 from headway.app import Headway
-from headway.cli.target import app_argument, tell_if_new
+from headway.cli.target import app_argument
 from headway.cli.times import duration
 from headway.cli.worker.process import run_worker
 from headway.cli.worker.supervisor import supervise
@@ -65,7 +65,6 @@ def worker(
     SIGTERM or Ctrl-C stops claiming, lets running jobs finish within the grace time and gives the
     rest back; a second one stops at once.
     """
-    tell_if_new(app)
     if processes > 1 and threading.current_thread() is not threading.main_thread():
         raise click.UsageError(
             "--processes needs the main thread, which hears the signals that stop them; "
