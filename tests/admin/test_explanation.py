@@ -43,7 +43,7 @@ async def test_a_retry_is_scheduled_and_says_after_what(shop: Shop) -> None:
     said = await why(shop, job.id)
     assert said.reason is Reason.SCHEDULED
     soon = r"scheduled in (1 h|59 m \d+ s)"
-    assert re.fullmatch(soon + ", after it failed by ValueError: no such order", said.sentence)
+    assert re.fullmatch(soon + ", after it failed with ValueError: no such order", said.sentence)
 
 
 async def test_paused(shop: Shop) -> None:
@@ -137,7 +137,7 @@ async def test_failed_cancelled_and_completed(shop: Shop) -> None:
     said = await why(shop, dead.id)
     assert said.reason is Reason.FAILED
     assert said.sentence == (
-        "dead-lettered after it failed once, the last time by Declined: order 7 is not paid"
+        "dead-lettered after it failed once, the last time with Declined: order 7 is not paid"
     )
     stopped = await app.start(shop.charge.request(3))
     await app.cancel(stopped)

@@ -142,6 +142,18 @@ def test_runs_a_scheduled_job_now(dsn: str, jobs: Populated) -> None:
     assert ids(dsn, "state:scheduled") == []
 
 
+def test_matching_jobs_that_cannot_be_retried_are_counted(dsn: str, jobs: Populated) -> None:
+    none = command("jobs", "retry", "state:completed", "--yes", "-a", dsn)
+    assert none.exit_code == 1
+    assert "nothing was retried: no job that matches is in a state that allows it" in none.stderr
+
+    completed = len(ids(dsn, "state:completed"))
+    assert completed
+    both = ("state:completed", "state:failed")
+    done = printed("jobs", "retry", *both, "--yes", "-a", dsn)
+    assert (done["changed"], done["passed_over"]) == (2, completed)
+
+
 def test_nothing_matches_nothing_is_done(dsn: str, jobs: Populated) -> None:
     result = command("jobs", "delete", "type:nothing", "-a", dsn)
     assert (result.exit_code, result.stdout) == (0, "0 jobs deleted\n")

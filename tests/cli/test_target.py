@@ -279,6 +279,41 @@ def test_a_mistyped_file_is_not_made(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("arguments", [("stats",), ("worker", "--drain")])
+def test_another_file_than_the_apps_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """The path of an SQLite file is relative to the current folder, not to that of the app."""
+    write(folder, "shop.py")
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    told = f"Warning: there is no shop.db in {folder / 'below'}; the app is in {folder}"
+    assert told in command(*arguments, "-a", "../shop.py").stderr
+    assert told not in command(*arguments, "-a", "../shop.py").stderr
+    (folder / "below" / "shop.db").unlink()
+    (folder / "pyproject.toml").write_text('[tool.headway]\napp = "shop:app"\n')
+    assert told in command(*arguments).stderr
+
+
+def test_the_apps_own_file_is_not_told(folder: Path) -> None:
+    write(folder, "shop.py")
+    assert command("stats").stderr == "using shop.py, found in this folder\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("retry", "headway jobs retry"),
+        ("tree", "headway sequences tree"),
+        ("drain", "headway queues drain"),
+    ],
+)
+def test_a_command_without_its_group_is_named_in_full(typed: str, meant: str) -> None:
+    result = command(typed, "8ab1c3a6")
+    assert result.exit_code == 2
+    assert f"there is no command '{typed}'; did you mean {meant}?" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "code", "sentence"),
     [

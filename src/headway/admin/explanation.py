@@ -69,7 +69,7 @@ def explain(
             if job.losses >= job.max_losses:
                 how = f"after {job.losses} lost leases in a row"
             return _because(
-                job, Reason.FAILED, f"dead-lettered {how}, the last time by {_error(job)}"
+                job, Reason.FAILED, f"dead-lettered {how}, the last time with {_error(job)}"
             )
         case JobState.CANCELLED:
             return _because(job, Reason.CANCELLED, f"cancelled at {moment(job.finished_at)}")
@@ -113,7 +113,7 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
     paused_at = around.paused.get(job.queue)
     if job.run_at > around.now:
         left = span((job.run_at - around.now).total_seconds())
-        again = f", after it failed by {_error(job)}" if job.attempts else ""
+        again = f", after it failed with {_error(job)}" if job.attempts else ""
         also = f"; its queue {job.queue} is paused" if paused_at is not None else ""
         return _because(job, Reason.SCHEDULED, f"scheduled in {left}{again}{also}")
     if paused_at is not None:

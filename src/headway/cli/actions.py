@@ -121,7 +121,15 @@ async def _on_all(
             bar.update(batch.changed + batch.passed_over)
             cursor = batch.cursor
             if cursor is None:
-                return Batch(changed=changed, passed_over=passed_over)
+                break
+    if not changed:
+        raise Failed(
+            f"nothing was {DONE[action]}: no job that matches is in a state that allows it"
+        )
+    # The action looks only at jobs in a state that allows it. Deleting takes whole sequences.
+    if count.exact and action is not JobAction.DELETE:
+        passed_over = max(passed_over, count.value - changed)
+    return Batch(changed=changed, passed_over=passed_over)
 
 
 def many_jobs(count: Count) -> str:

@@ -37,6 +37,19 @@ class Commands(click.Group):
         remember_typed(ctx, args)
         return super().parse_args(ctx, args)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            whole = [
+                f"headway {group.name} {args[0]}"
+                for group in self.commands.values()
+                if isinstance(group, click.Group) and args[0] in group.commands
+            ]
+            if whole:
+                ctx.fail(f"there is no command {args[0]!r}; did you mean {' or '.join(whole)}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)

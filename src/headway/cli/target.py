@@ -25,6 +25,7 @@ from headway.cli.apps import PROJECT, NotFound, find_apps, import_app, project_a
 from headway.cli.errors import Exit, Failed
 from headway.cli.output import say
 from headway.errors import HeadwayError
+from headway.stores.sqlite import SqliteStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,9 +108,25 @@ class Target:
         try:
             if "://" in self.text:
                 return Headway(self.text)
-            return import_app(self.text, self.folder or Path.cwd())
+            app = import_app(self.text, self.folder or Path.cwd())
         except (HeadwayError, NotFound) as error:
             raise click.UsageError(f"{error}{self._origin()}") from error
+        self._tell_if_elsewhere(app)
+        return app
+
+    def _tell_if_elsewhere(self, app: Headway) -> None:
+        """From another folder the app's relative path means another, empty file."""
+        file, _, _ = self.text.partition(":")
+        home = (self.folder or Path.cwd()) / (Path(file).parent if file.endswith(".py") else "")
+        if (
+            home.resolve() != Path.cwd()
+            and isinstance(app.store, SqliteStore)
+            and not Path(app.store.path).exists()
+        ):
+            say(
+                f"Warning: there is no {app.store.path} in {Path.cwd()}; "
+                f"the app is in {home.resolve()}"
+            )
 
     def _named(self) -> str:
         return masked(self.text) + self._origin()

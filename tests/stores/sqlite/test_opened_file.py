@@ -239,7 +239,7 @@ class Slow(SqliteStore):
                 store.closed.set()
 
         connection.close()
-        return sqlite3.connect(self._path, factory=RecordingListener, check_same_thread=False)
+        return sqlite3.connect(self.path, factory=RecordingListener, check_same_thread=False)
 
 
 async def test_a_transaction_that_is_cancelled_while_it_connects_leaves_no_connection(

@@ -91,7 +91,7 @@ async def _develop(app: Headway, port: int, token: str, up: _Up, *, again: bool)
         finally:
             lines.close()
     if handlers_go_on():
-        say("a handler did not stop; its job runs again")
+        say("a handler did not stop, and is killed; its job runs again, unless it was cancelled")
         os._exit(0)  # else Python would wait for it
 
 

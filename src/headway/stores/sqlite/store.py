@@ -111,7 +111,7 @@ class SqliteStore(
             "or a SQLAlchemy session",
         )
         self.name = f"SQLite file {path}"
-        self._path = str(path)
+        self.path = str(path)
         self._prefix = prefix
         self._busy_for = busy_for
         self._migrations = load_migrations("headway.stores.sqlite", prefix)
@@ -159,7 +159,7 @@ class SqliteStore(
         self._leaving = []
         self._forget_forks()
         if not self._rests:
-            _spoiled.add(os.path.realpath(self._path))
+            _spoiled.add(os.path.realpath(self.path))
 
     def _threads(self) -> list[ConnectionThread]:
         known = (self._writer, self._reader, *self._leaving)
@@ -170,7 +170,7 @@ class SqliteStore(
         return SqlTransfer(self, self._dialect, partial(asyncio.to_thread, self._identity))
 
     def __repr__(self) -> str:
-        return f"<SqliteStore {self._path}>"
+        return f"<SqliteStore {self.path}>"
 
     async def open(self, *, migrate: bool = False) -> None:
         """Waits for no lock: the caller may hold it, in a transaction of its own."""
@@ -303,7 +303,7 @@ class SqliteStore(
     def _connect(
         self, busy_for: float, give_up_at: Callable[[], float] | None = None
     ) -> sqlite3.Connection:
-        if os.path.realpath(self._path) in _spoiled:
+        if os.path.realpath(self.path) in _spoiled:
             raise StoreError(
                 f"the {self.name} was in use when this process was forked, and SQLite does not "
                 "survive that; fork while no transaction is open, or start the process afresh "
@@ -312,7 +312,7 @@ class SqliteStore(
         try:
             self._make_file()
             connection = sqlite3.connect(
-                self._path, isolation_level=None, timeout=0, check_same_thread=False
+                self.path, isolation_level=None, timeout=0, check_same_thread=False
             )
         except (sqlite3.Error, OSError) as error:
             raise self._refused(error) from None
@@ -333,7 +333,7 @@ class SqliteStore(
     def _identity(self) -> tuple[object, ...]:
         """Device and inode of the file, the same for all its links; the path of a file that does
         not exist yet."""
-        path = Path(self._path)
+        path = Path(self.path)
         try:
             file = path.stat()
         except OSError:
@@ -343,13 +343,13 @@ class SqliteStore(
     def _make_file(self) -> None:
         """Create a missing file, readable by its owner alone, because it holds payloads. SQLite's
         files beside it get the same permissions."""
-        path = os.path.realpath(self._path)
+        path = os.path.realpath(self.path)
         with suppress(FileExistsError):  # closing one that is there would let go of its locks
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def _refused(self, error: sqlite3.Error | OSError) -> StoreRefused:
         """The error that says why the file cannot be opened."""
-        path = Path(self._path)
+        path = Path(self.path)
         directory = path.absolute().parent
         if not directory.is_dir():
             cause = f"there is no directory {directory}"
@@ -403,7 +403,7 @@ class SqliteStore(
     def _migrated_first(self, operation: Operation[T]) -> Operation[T]:
         """In the caller's transaction: after a rollback the next operation migrates again."""
         ((file,),) = yield Statement("select file from pragma_database_list where name = 'main'")
-        if not (file and Path(file).samefile(self._path)):
+        if not (file and Path(file).samefile(self.path)):
             raise ConfigurationError(
                 f"tx= is a connection to {file or 'a database in memory'}, and the jobs are in "
                 f"{self.name}; pass a connection to that file"
@@ -448,7 +448,7 @@ class SqliteStore(
 
     def _status(self) -> list[MigrationStatus]:
         applied: dict[int, int] = {}
-        if Path(self._path).exists():  # asking must not make the file
+        if Path(self.path).exists():  # asking must not make the file
             with self._connected(self._busy_for) as connection:
                 applied = self._applied(connection)
         return [
