@@ -26,7 +26,7 @@ async def test_scheduled(shop: Shop) -> None:
     job = await shop.app.start(shop.charge.request(1), schedule=After(minutes=4))
     said = await why(shop, job.id)
     assert (said.job_id, said.reason) == (job.id, Reason.SCHEDULED)
-    soon = r"scheduled in (4 m|3 m \d+ s)"
+    soon = r"scheduled, to run in (4 m|3 m \d+ s)"
     assert re.fullmatch(soon, said.sentence)
     await shop.app.pause("money")
     said = await why(shop, job.id)
@@ -42,7 +42,7 @@ async def test_a_retry_is_scheduled_and_says_after_what(shop: Shop) -> None:
     await shop.app.worker(queues=["default"]).run(drain=True)
     said = await why(shop, job.id)
     assert said.reason is Reason.SCHEDULED
-    soon = r"scheduled in (1 h|59 m \d+ s)"
+    soon = r"scheduled, to run in (1 h|59 m \d+ s)"
     assert re.fullmatch(soon + ", after it failed with ValueError: no such order", said.sentence)
 
 
@@ -156,7 +156,7 @@ async def test_a_sequence_that_goes_on(shop: Shop) -> None:
     current = await shop.app.current(sequence)
     said = await why(shop, sequence.id)
     assert said.reason is Reason.COMPLETED
-    soon = r"scheduled in (2 h|1 h 59 m)"
+    soon = r"scheduled, to run in (2 h|1 h 59 m)"
     assert re.search(f"its sequence is at charge {current.id}, {soon}$", said.sentence)
     assert [each.reason for each in said.because] == [Reason.SCHEDULED]
 

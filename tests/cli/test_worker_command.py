@@ -89,6 +89,18 @@ def test_a_second_signal_gives_the_job_back_uncharged(shop: Shop) -> None:
     assert (record.attempts, record.losses) == (0, 0)
 
 
+def test_sigterms_at_once_are_one(shop: Shop) -> None:
+    """`timeout 60 headway worker` sends it to the process and to the process group."""
+    worker = shop.spawn("worker", APP)
+    job = shop.app.sync.start(shop.stay.request(1.0))
+    shop.wait_for(job.id, JobState.RUNNING)
+    for _ in range(20):  # two that are sent at once may arrive as one
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.002)
+    assert worker.wait(30) == 0
+    assert shop.app.sync.get(job.id).state is JobState.COMPLETED
+
+
 def test_a_queue_that_nobody_uses_is_warned_of(shop: Shop) -> None:
     worker = shop.spawn("worker", APP, "--queues", "defalt,default", "--drain")
     assert worker.wait(30) == 0

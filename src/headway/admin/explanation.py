@@ -115,7 +115,7 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
         left = span((job.run_at - around.now).total_seconds())
         again = f", after it failed with {_error(job)}" if job.attempts else ""
         also = f"; its queue {job.queue} is paused" if paused_at is not None else ""
-        return _because(job, Reason.SCHEDULED, f"scheduled in {left}{again}{also}")
+        return _because(job, Reason.SCHEDULED, f"scheduled, to run in {left}{again}{also}")
     if paused_at is not None:
         return _because(
             job,

@@ -26,6 +26,8 @@ from headway.worker.settings import Retention, WorkQueue
 from headway.worker.worker import Worker
 
 _log = logging.getLogger("headway")
+REPEATED = 0.5
+"""Seconds within which SIGTERM counts once: `timeout` sends it to a process and to its group."""
 
 
 def run_worker(
@@ -96,13 +98,17 @@ def handlers_go_on() -> bool:
 def _stop_on_signals(worker: Worker) -> Callable[[], bool]:
     """The function tells whether the worker was asked to stop."""
     asked = False
+    heard_at = -REPEATED
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread gets signals, and the program decides what they do.
         return lambda: asked
     loop = asyncio.get_running_loop()
 
     def stop(name: str) -> None:
-        nonlocal asked
+        nonlocal asked, heard_at
+        before, heard_at = heard_at, loop.time()
+        if name == signal.SIGTERM.name and heard_at - before < REPEATED:
+            return
         if asked:
             _log.warning("%s again: stopping at once", name)
         else:
