@@ -122,7 +122,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     reason: Reason
     sentence: str
-    """Goes on from "the job is": `scheduled, to run in 4 m`, `waiting: its queue mail is paused`."""
+    """Goes on from "the job is": `scheduled, to run in 4 m`, `waiting: its queue is paused`."""
     because: tuple[Explanation, ...] = ()
     """For a blocked job: why its incomplete blockers are not done."""
 
