@@ -34,6 +34,13 @@ def test_copies_what_has_completed(sqlite_path: Path, postgres_url: str) -> None
     assert json.loads(again.stdout)["copied"] == 0
 
 
+def test_a_mistyped_source_is_not_made(sqlite_path: Path) -> None:
+    refused = command("copy", f"sqlite:///{sqlite_path}", f"sqlite:///{sqlite_path}.new", "--yes")
+    assert refused.exit_code == 4
+    assert f"there is no file {sqlite_path}; name another" in refused.stderr
+    assert list(sqlite_path.parent.iterdir()) == []
+
+
 def test_what_cannot_be_copied_is_refused(sqlite_path: Path) -> None:
     source = f"sqlite:///{sqlite_path}"
     populate(source)

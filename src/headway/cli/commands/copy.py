@@ -44,7 +44,8 @@ def copy(source: str, target: str, confirmed: bool) -> CopyResult:
     running jobs, failed and cancelled ones, which may be retried, and completed jobs that belong to
     them. Jobs that TO has already are passed over, so the command can be repeated.
     """
-    one, other = (Target(text, COMMAND_LINE).load_app() for text in (source, target))
+    one = Target(source, COMMAND_LINE).load_source()
+    other = Target(target, COMMAND_LINE).load_app()
     copier = Copier(transfer_of(one), transfer_of(other))
     return run_loop(_copy(copier, one, other, confirmed=confirmed))
 
