@@ -27,8 +27,8 @@ def _print_copied(result: CopyResult) -> None:
     tell(f"{plural(result.copied, 'job')} copied in {result.seconds:.1f} s")
     if result.left:
         say(
-            f"{plural(result.left, 'job')} that can still run, or belong to such jobs, were not "
-            "copied: headway move moves them"
+            f"not copied: {plural(result.left, 'job')}, because they can still run or belong to "
+            "jobs that can; headway move moves them, with --history also cancelled ones"
         )
 
 
