@@ -8,11 +8,12 @@ import traceback
 from typing import Any, get_type_hints
 
 import msgspec
+import pydantic
 import pytest
 
 import headway
 import headway.records
-from headway import Dedup, Fixed, Headway, JobState, Unrecoverable, WorkerSettings, errors
+from headway import Backoff, Dedup, Fixed, Headway, JobState, Unrecoverable, WorkerSettings, errors
 from headway.domain.views import ShownState
 from headway.errors import HeadwayError, InvalidPayload
 from headway.records import JobRecord, Overview
@@ -47,6 +48,10 @@ def test_values_keep_their_types() -> None:
     assert msgspec.convert({"seconds": 2}, Fixed) == Fixed(2.0)
     assert get_type_hints(JobRecord)["state"] is JobState
     assert ShownState in get_type_hints(Overview)["states"].__args__
+
+
+def test_the_fields_of_dataclasses_can_be_read_by_other_libraries() -> None:
+    assert pydantic.TypeAdapter(Backoff).validate_python({"base": "2"}) == Backoff(base=2.0)
 
 
 async def test_failures_are_stored_under_public_names() -> None:
