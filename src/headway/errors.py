@@ -36,12 +36,25 @@ payload or a secret.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
+
+E = TypeVar("E", bound=Exception)
 
 
 class HeadwayError(Exception):
     """Base of all errors raised by Headway."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would make the copy from the message, which is no argument of most errors.
+        return _copied, (type(self), self.args), self.__dict__
+
+
+def _copied(kind: type[E], args: tuple[Any, ...]) -> E:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class InvalidRequest(HeadwayError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -304,6 +304,51 @@ async def test_a_group_in_which_a_job_runs_stays(places: tuple[Place, Place]) ->
 
     go_on.set()
     assert await source.app.wait(last) == "slow"
+    worker.cancel()
+    await asyncio.gather(worker, return_exceptions=True)
+
+
+async def test_a_job_that_ties_others_to_a_running_one_meanwhile(
+    places: tuple[Place, Place],
+) -> None:
+    source, target = places
+    running, go_on = asyncio.Event(), asyncio.Event()
+
+    @source.app.job
+    async def slow() -> str:
+        running.set()
+        await go_on.wait()
+        return "slow"
+
+    class Interrupted(Mover):
+        """A job is started when the first group has turned out to be running."""
+
+        started = False
+
+        async def _send(self, root_ids: Sequence[str]) -> int:
+            try:
+                return await super()._send(root_ids)
+            except transfer._Unsettled as unsettled:
+                if unsettled.without and not self.started:
+                    self.started = True
+                    both = source.gather.request("both").using(blockers=[first, alone])
+                    await source.app.start(both)
+                raise
+
+    first = await source.app.start(slow.request())
+    await source.app.start(source.gather.request("last").using(blockers=[first]))
+    alone = await source.app.start(source.work.request("alone").using(schedule=After(hours=1)))
+    worker = asyncio.create_task(source.app.worker().run())
+    await running.wait()
+
+    one = Interrupted(source.transfer, target.transfer, notifier=target.app.notifier)
+    async with asyncio.timeout(20):
+        step = await one.step()
+
+    assert one.started
+    assert (step.arrived, step.waiting) == (0, 2)
+    assert len(await source.everything()) == 4
+    go_on.set()
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)
 

@@ -24,7 +24,10 @@ def test_copies_what_has_completed(sqlite_path: Path, postgres_url: str) -> None
     done = command("copy", source, postgres_url, "--yes")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("3 jobs copied in ")
-    assert "6 jobs that can still run, or belong to such jobs, were not copied" in done.stderr
+    assert (
+        "not copied: 6 jobs, because they can still run or belong to jobs that can" in done.stderr
+    )
+    assert "with --history also cancelled ones" in done.stderr
     assert printed("jobs", "list", "-a", source) == before
     copied = printed("jobs", "list", "-a", postgres_url)["jobs"]
     assert {job["state"] for job in copied} == {"completed"}
@@ -32,6 +35,13 @@ def test_copies_what_has_completed(sqlite_path: Path, postgres_url: str) -> None
 
     again = command("copy", source, postgres_url, "--yes", "--json")
     assert json.loads(again.stdout)["copied"] == 0
+
+
+def test_a_mistyped_source_is_not_made(sqlite_path: Path) -> None:
+    refused = command("copy", f"sqlite:///{sqlite_path}", f"sqlite:///{sqlite_path}.new", "--yes")
+    assert refused.exit_code == 4
+    assert f"there is no file {sqlite_path}; name another" in refused.stderr
+    assert list(sqlite_path.parent.iterdir()) == []
 
 
 def test_what_cannot_be_copied_is_refused(sqlite_path: Path) -> None:

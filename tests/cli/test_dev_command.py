@@ -62,7 +62,8 @@ class Dev:
         self.arguments = arguments
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, stdout: int | None = None) -> subprocess.Popen[bytes]:
+        """What it prints goes to the log, unless it is to go elsewhere."""
         environment = {**os.environ, "PYTHONWARNINGS": "error", **self.environment}
         environment.pop("HEADWAY_APP", None)
         with self.log.open("wb") as out:
@@ -70,7 +71,7 @@ class Dev:
                 [*self.before, sys.executable, "-m", "headway", "dev", *self.arguments],
                 cwd=self.folder,
                 env=environment,
-                stdout=out,
+                stdout=out if stdout is None else stdout,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
@@ -255,6 +256,22 @@ def test_the_child_does_not_outlive_a_killed_parent(dev: Dev, database: str) -> 
     (worker,) = children(process.pid)
     process.kill()
     process.wait()
+    wait_until(lambda: not lives(worker))
+
+
+@pytest.mark.slow
+def test_a_handler_that_goes_on_does_not_keep_the_child_of_a_closed_terminal(dev: Dev) -> None:
+    dev.arguments = ("app.py", "--no-dashboard")
+    process = dev.start(stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    while b"3 job types" not in process.stdout.readline():
+        pass
+    (worker,) = children(process.pid)
+    dev.enqueue("block", 60)
+    wait_until(lambda: dev.running() == 1)
+    process.stdout.close()
+    process.send_signal(signal.SIGHUP)
+    process.wait(30)
     wait_until(lambda: not lives(worker))
 
 

@@ -59,6 +59,13 @@ def test_a_paused_queue_stays_paused(sqlite_path: Path, postgres_url: str) -> No
     assert queue["paused_at"] is not None
 
 
+def test_a_mistyped_source_is_not_made(sqlite_path: Path) -> None:
+    refused = command("move", f"sqlite:///{sqlite_path}", f"sqlite:///{sqlite_path}.new", "--yes")
+    assert refused.exit_code == 4
+    assert f"there is no file {sqlite_path}; name another" in refused.stderr
+    assert list(sqlite_path.parent.iterdir()) == []
+
+
 def test_what_cannot_be_moved_is_refused(sqlite_path: Path) -> None:
     source = filled(sqlite_path, 1)
     for target, reason in ((source, "the same store"), ("memory://", "cannot be moved or copied")):

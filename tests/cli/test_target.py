@@ -320,6 +320,8 @@ def test_a_command_without_its_group_is_named_in_full(typed: str, meant: str) ->
         ("nowhere.py", 2, "there is no file nowhere.py here"),
         ("nowhere:app", 2, "there is no module 'nowhere' here"),
         ("two.py", 2, "two should hold one Headway app (found: first, second)"),
+        ("queue.py", 2, "queue.py has the name of another module, queue; rename it"),
+        ("shop.v2.py", 2, "Python cannot import shop.v2.py: rename it, without a dot before .py"),
         ("broken.py", 1, "broken cannot be imported"),
         ("broken.py", 1, "ZeroDivisionError: division by zero"),
         ("mysql://localhost", 2, "unknown scheme 'mysql'"),
@@ -331,6 +333,8 @@ def test_what_cannot_be_used(folder: Path, text: str, code: int, sentence: str) 
         "from headway import Headway\nfirst = Headway('memory://')\nsecond = Headway('memory://')\n"
     )
     (folder / "broken.py").write_text("one = 1\ntwo = one / 0\n")
+    for name in ("queue.py", "shop.v2.py"):
+        write(folder, name)
     result = command("migrate", "status", text)
     assert result.exit_code == code
     assert sentence in result.stderr

@@ -151,6 +151,14 @@ def test_lines(
         assert getattr(record, name) == value
 
 
+def test_the_words_of_an_error_begin_no_line_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    said = Failure("ValueError", "boom\nERROR all is lost\x1b[2J")
+    LogObserver().observe(events.JobDeadLettered(*JOB, said, 2))
+    (record,) = caplog.records
+    assert record.getMessage().endswith(r"ValueError: boom\nERROR all is lost\x1b[2J")
+    assert record.__dict__["error"] == said.message
+
+
 def test_the_facts_are_fields_and_the_traceback_is_where_formatters_look(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

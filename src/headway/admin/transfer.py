@@ -201,9 +201,9 @@ async def _step(
         try:
             arrived = await send(sorted(wanted))
         except _Unsettled as unsettled:
-            left_out |= unsettled.without
-            wanted |= unsettled.also
-            wanted -= left_out
+            # A new job may tie others to one that was left out: they are looked at together again.
+            left_out = (left_out | unsettled.without) - unsettled.also
+            wanted = (wanted | unsettled.also) - left_out
         else:
             return TransferStep(arrived, _among(found, left_out), end)
     return TransferStep(0, _among(found, left_out), end)

@@ -82,14 +82,11 @@ def import_app(text: str, folder: Path) -> Headway:
     folder too. Raises NotFound if it does not exist."""
     module_name, _, attribute = text.partition(":")
     if module_name.endswith(".py"):
-        path = Path(module_name)
-        if not path.is_file():
-            raise NotFound(f"there is no file {module_name} here")
-        sys.path.insert(0, str(path.parent.resolve()))
-        module_name = path.stem
+        module = _import_file(Path(module_name))
+        module_name = module.__name__
     else:
         sys.path.insert(0, str(folder))
-    module = _import(module_name)
+        module = _import(module_name)
     if attribute:
         found = getattr(module, attribute, None)
         if not isinstance(found, Headway):
@@ -185,6 +182,19 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(statement.body)
             case _:
                 pass
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise NotFound(f"there is no file {path} here")
+    if "." in path.stem:
+        raise NotFound(f"Python cannot import {path}: rename it, without a dot before .py")
+    sys.path.insert(0, str(path.parent.resolve()))
+    module = _import(path.stem)
+    imported = getattr(module, "__file__", None)
+    if imported is None or not path.samefile(imported):
+        raise NotFound(f"{path} has the name of another module, {path.stem}; rename it")
+    return module
 
 
 def _import(name: str) -> ModuleType:

@@ -69,14 +69,7 @@ class Target:
     def load(self) -> Headway | DashboardUrl:
         """The app or the dashboard. Raises a usage error if it does not exist."""
         found = self._load()
-        if self.text.startswith("sqlite:///"):
-            path = unquote(self.text.removeprefix("sqlite:///"))
-            if not Path(path).exists():  # a mistyped name must not create a file
-                raise Failed(
-                    f"there is no file {path}; name another, or create it: "
-                    f"{command_line('migrate up')}",
-                    Exit.UNREACHABLE,
-                )
+        self._check_file(f", or create it: {command_line('migrate up')}")
         return found
 
     def load_app(self) -> Headway:
@@ -87,6 +80,12 @@ class Target:
                 "this command needs the app or its database, not a server: name a file, a "
                 "module:app or a DSN"
             )
+        return found
+
+    def load_source(self) -> Headway:
+        """The app, or one on its database, which jobs are taken from."""
+        found = self.load_app()
+        self._check_file()
         return found
 
     def check_code(self) -> Target:
@@ -127,6 +126,13 @@ class Target:
                 f"Warning: there is no {app.store.path} in {Path.cwd()}; "
                 f"the app is in {home.resolve()}"
             )
+
+    def _check_file(self, hint: str = "") -> None:
+        """A mistyped name must not create a file."""
+        if self.text.startswith("sqlite:///"):
+            path = unquote(self.text.removeprefix("sqlite:///"))
+            if not Path(path).exists():
+                raise Failed(f"there is no file {path}; name another{hint}", Exit.UNREACHABLE)
 
     def _named(self) -> str:
         return masked(self.text) + self._origin()

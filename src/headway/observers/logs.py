@@ -7,7 +7,11 @@ from typing import Any, assert_never
 
 from headway.domain import events
 from headway.domain.events import Event
+from headway.domain.text import visible
 from headway.errors import Failure
+
+LONGEST = 2_000
+"""Characters of a line."""
 
 
 class LogObserver:
@@ -30,8 +34,9 @@ class LogObserver:
         logger = self._logger
         if not logger.isEnabledFor(level):
             return
+        text = visible(line(event), longest=LONGEST)
         record = logger.makeRecord(
-            logger.name, level, __file__, 0, line(event), (), None, extra=fields(event)
+            logger.name, level, __file__, 0, text, (), None, extra=fields(event)
         )
         if (
             isinstance(event, events.AttemptFailed | events.JobDeadLettered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 
@@ -25,3 +26,6 @@ def _resolve_annotations(cls: type) -> None:
     if own:
         hints = get_type_hints(cls, include_extras=True)
         cls.__annotations__ = {name: hints[name] for name in own}
+        if is_dataclass(cls):
+            for field in fields(cls):
+                field.type = hints[field.name]

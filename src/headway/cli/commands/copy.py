@@ -27,8 +27,8 @@ def _print_copied(result: CopyResult) -> None:
     tell(f"{plural(result.copied, 'job')} copied in {result.seconds:.1f} s")
     if result.left:
         say(
-            f"{plural(result.left, 'job')} that can still run, or belong to such jobs, were not "
-            "copied: headway move moves them"
+            f"not copied: {plural(result.left, 'job')}, because they can still run or belong to "
+            "jobs that can; headway move moves them, with --history also cancelled ones"
         )
 
 
@@ -44,7 +44,8 @@ def copy(source: str, target: str, confirmed: bool) -> CopyResult:
     running jobs, failed and cancelled ones, which may be retried, and completed jobs that belong to
     them. Jobs that TO has already are passed over, so the command can be repeated.
     """
-    one, other = (Target(text, COMMAND_LINE).load_app() for text in (source, target))
+    one = Target(source, COMMAND_LINE).load_source()
+    other = Target(target, COMMAND_LINE).load_app()
     copier = Copier(transfer_of(one), transfer_of(other))
     return run_loop(_copy(copier, one, other, confirmed=confirmed))
 

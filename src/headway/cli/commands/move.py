@@ -48,7 +48,8 @@ def move(source: str, target: str, history: bool, follow: bool, confirmed: bool)
     left there. Interrupted at any moment, even by kill -9, run it again: no job is lost, none runs
     twice.
     """
-    one, other = (Target(text, COMMAND_LINE).load_app() for text in (source, target))
+    one = Target(source, COMMAND_LINE).load_source()
+    other = Target(target, COMMAND_LINE).load_app()
     mover = Mover(transfer_of(one), transfer_of(other), notifier=other.notifier, history=history)
     return run_loop(_open_and_move(mover, one, other, follow=follow, confirmed=confirmed))
 

@@ -89,9 +89,11 @@ async def _develop(app: Headway, port: int, token: str, up: _Up, *, again: bool)
         try:
             await worker.run()
         finally:
-            lines.close()
+            with contextlib.suppress(OSError):  # the terminal may be closed
+                lines.close()
     if handlers_go_on():
-        say("a handler did not stop, and is killed; its job runs again, unless it was cancelled")
+        with contextlib.suppress(OSError):
+            say("a handler did not stop, and is killed; its job runs again, unless it was cancelled")
         os._exit(0)  # else Python would wait for it
 
 
