@@ -13,7 +13,7 @@ PART    ?=
 export PYTHONDONTWRITEBYTECODE =
 # Tests spend much of their time waiting for servers and clocks; those that need the machine for
 # themselves are marked `alone`.
-IN_PARALLEL := -n 3 --dist worksteal
+IN_PARALLEL := -n 4 --dist worksteal
 # What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
 ON_EVERY_PYTHON := $(addprefix tests/,after_commit client domain drivers frameworks jobs notifiers \
 	observers providers runtime/test_cancellation.py stores testing typing worker test_app.py) \

@@ -18,12 +18,12 @@ import hypothesis
 import pytest
 
 from tests.support import leftovers
-from tests.support.bench import Bench
-from tests.support.office import Office
+from tests.support.observed_app import ObservedApp
 from tests.support.servers.mongodb import MongoReplicaSet
 from tests.support.servers.postgres import PostgresBinaries, PostgresServer
 from tests.support.shop import Shop
 from tests.support.stores import KINDS, store_urls
+from tests.support.worker_harness import WorkerHarness
 
 GRACE = 5.0
 """Seconds that processes, threads and tasks have for ending after a test."""
@@ -191,11 +191,11 @@ def sqlite_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    await bench.store.open()
-    yield bench
-    await bench.store.close()
+async def harness() -> AsyncIterator[WorkerHarness]:
+    harness = WorkerHarness()
+    await harness.store.open()
+    yield harness
+    await harness.store.close()
 
 
 store_url = store_urls(*KINDS)
@@ -209,10 +209,10 @@ async def shop(store_url: str) -> AsyncIterator[Shop]:
 
 
 @pytest.fixture
-async def office(store_url: str) -> AsyncIterator[Office]:
-    office = Office(store_url)
-    async with office.app:
-        yield office
+async def observed(store_url: str) -> AsyncIterator[ObservedApp]:
+    observed = ObservedApp(store_url)
+    async with observed.app:
+        yield observed
 
 
 @pytest.fixture(autouse=True)

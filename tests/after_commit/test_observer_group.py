@@ -27,7 +27,7 @@ from headway.domain.events import (
 from headway.errors import ConfigurationError, Failure
 from headway.observers.otel import OtelObserver
 from headway.ports.store import Store
-from tests.support.office import PATIENCE, Office
+from tests.support.observed_app import PATIENCE, ObservedApp
 
 EVENT = WorkerStopping("w")
 
@@ -117,12 +117,12 @@ async def test_what_observers_raise_is_swallowed_counted_and_logged_once(
         "headway.after_commit.observer_group.MOST_DEBT", math.inf
     )  # nobody is put aside
     rude, in_bulk = Rude(), RudeInBulk()
-    office = Office("memory://", [rude, in_bulk])
-    async with office.app as app:
-        await app.start_many([office.write.request(str(n)) for n in range(20)])
-        await office.worker().run(drain=True)
-    assert len(office.seen(JobCompleted)) == 20
-    assert rude.calls == len(office.events)
+    observed = ObservedApp("memory://", [rude, in_bulk])
+    async with observed.app as app:
+        await app.start_many([observed.write.request(str(n)) for n in range(20)])
+        await observed.worker().run(drain=True)
+    assert len(observed.seen(JobCompleted)) == 20
+    assert rude.calls == len(observed.events)
     assert app.observers.errors == rude.calls + in_bulk.calls
     said = [record for record in caplog.records if "raised" in record.message]
     assert len(said) == 1
@@ -205,16 +205,16 @@ def test_only_one_may_trace() -> None:
 
 
 async def test_exceptions_are_kept_only_for_those_who_ask() -> None:
-    quiet = Office("memory://")
+    quiet = ObservedApp("memory://")
     async with quiet.app as app:
         await app.start(quiet.fail.request())
         await quiet.worker().run(drain=True)
     assert {event.exception for event in quiet.seen(AttemptFailed | JobDeadLettered)} == {None}
     asking = Asking()
-    office = Office("memory://", [asking])
-    async with office.app as app:
-        await app.start(office.fail.request())
-        await office.worker().run(drain=True)
+    observed = ObservedApp("memory://", [asking])
+    async with observed.app as app:
+        await app.start(observed.fail.request())
+        await observed.worker().run(drain=True)
     first, last = (event for event in asking.heard if isinstance(event, AttemptFailed))
     (dead,) = (event for event in asking.heard if isinstance(event, JobDeadLettered))
     assert dead.exception is last.exception is not first.exception
@@ -227,7 +227,7 @@ async def test_exceptions_are_kept_only_for_those_who_ask() -> None:
     gone = weakref.ref(kept)
     del first, last, dead, kept
     asking.heard.clear()
-    office.events.clear()
+    observed.events.clear()
     assert gone() is None, "nobody keeps the exception and what its frames hold"
 
 

@@ -15,7 +15,7 @@ from headway.domain.request import Options
 from headway.domain.validation import LATEST, LONGEST
 from headway.errors import InvalidOption
 from headway.worker.settings import Retention, WorkerSettings
-from tests.support.bench import Bench
+from tests.support.worker_harness import WorkerHarness
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 
@@ -89,18 +89,18 @@ async def test_nothing_is_written_for_a_refused_delay() -> None:
     app.sync.close()
 
 
-async def test_a_handler_that_reschedules_itself_too_far_fails(bench: Bench) -> None:
-    @bench.job(max_attempts=1)
+async def test_a_handler_that_reschedules_itself_too_far_fails(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     async def far(job: Job) -> None:
         job.reschedule(After(days=3_000_000))
 
-    @bench.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     def far_in_a_thread(job: Job) -> None:
         job.reschedule(After(seconds=math.inf))
 
-    for job_id in await bench.start(far.request(), far_in_a_thread.request()):
-        await bench.drain()
-        (attempt,) = await bench.attempts(job_id)
+    for job_id in await harness.start(far.request(), far_in_a_thread.request()):
+        await harness.drain()
+        (attempt,) = await harness.attempts(job_id)
         assert "100 years" in attempt.failure.message
 
 
@@ -120,19 +120,19 @@ class Nonsense:
     "delay", [1e12, math.nan, math.inf, -1.0, "soon", None, True, RuntimeError("broken")], ids=repr
 )
 async def test_nonsense_from_a_retry_policy_is_noted_and_the_default_is_used(
-    bench: Bench, delay: Any
+    harness: WorkerHarness, delay: Any
 ) -> None:
-    @bench.job(retry=Nonsense(delay), max_attempts=2)
+    @harness.job(retry=Nonsense(delay), max_attempts=2)
     async def work() -> None:
         raise ValueError("no such order")
 
-    (job_id,) = await bench.start(work.request())
-    await bench.drain()
-    failed = await bench.event(AttemptFailed)
+    (job_id,) = await harness.start(work.request())
+    await harness.drain()
+    failed = await harness.event(AttemptFailed)
     assert 0 <= (failed.retry_in or 0.0) <= 2.0
-    (attempt,) = await bench.attempts(job_id)
+    (attempt,) = await harness.attempts(job_id)
     message = attempt.failure.message
     assert message.startswith(
         "no such order (Nonsense gave no retry delay, so the default was used: "
     )
-    assert (await bench.get(job_id)).attempts == 1
+    assert (await harness.get(job_id)).attempts == 1

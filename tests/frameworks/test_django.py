@@ -15,7 +15,9 @@ from tests.support.processes import ROOT, call, environment, free_port, running,
 SHOP = ROOT / "examples" / "django_shop"
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "database", ["sqlite", pytest.param("postgres", marks=[pytest.mark.long, pytest.mark.slow])]
+)
 def test_by_djangos_own_runner(
     database: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from headway.runtime.poll_interval import polling_saved
 from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
 from tests.notifiers.test_wakeups import Counting
-from tests.support.bench import PATIENCE, Bench
+from tests.support.worker_harness import PATIENCE, WorkerHarness
 
 
 class Moody(LocalNotifier):
@@ -67,11 +67,11 @@ async def test_a_worker_looks_more_often_while_its_notifier_is_away(
 ) -> None:
     monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", 3600.0)
     store, notifier = Counting(), Moody()
-    bench = Bench(store)
-    bench.notifier = notifier
+    harness = WorkerHarness(store)
+    harness.notifier = notifier
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
     async def rests() -> int:
@@ -83,7 +83,7 @@ async def test_a_worker_looks_more_often_while_its_notifier_is_away(
                 await asyncio.sleep(0.3)
         return before
 
-    async with bench.working(poll_every=0.05, poll_when_told=3600.0):
+    async with harness.working(poll_every=0.05, poll_when_told=3600.0):
         looks = await rests()
         for _ in range(2):
             notifier.say(NotifierStatus(connected=False, reason="the server is gone"))
@@ -92,9 +92,9 @@ async def test_a_worker_looks_more_often_while_its_notifier_is_away(
                 await asyncio.sleep(0.01)
         notifier.say(NotifierStatus(connected=True))
         await rests()
-    troubles = bench.seen(WorkerTroubled, part="notifier")
+    troubles = harness.seen(WorkerTroubled, part="notifier")
     assert [trouble.error for trouble in troubles] == ["the server is gone"]
-    assert len(bench.seen(WorkerRecovered, part="notifier")) == 1
+    assert len(harness.seen(WorkerRecovered, part="notifier")) == 1
     await store.close()
 
 

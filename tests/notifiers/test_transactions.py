@@ -17,7 +17,7 @@ import pytest
 from headway import After, Headway
 from headway.notifiers.postgres import PostgresNotifier, channel_name
 from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded, Topic
-from tests.support.bench import eventually
+from tests.support.worker_harness import eventually
 
 HOUR = 3600.0
 

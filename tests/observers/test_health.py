@@ -19,14 +19,14 @@ from headway.domain import events
 from headway.domain.views import Health
 from headway.observers.worker_endpoint import WorkerEndpoint
 from headway.worker.loop_watch import LoopWatch, find_place
-from tests.support.office import PATIENCE, Office
+from tests.support.observed_app import PATIENCE, ObservedApp
 from tests.support.shop_processes import get
 
 
 async def test_a_worker_is_ready_while_it_works() -> None:
-    office = Office("memory://")
-    async with office.app:
-        worker = office.worker()
+    observed = ObservedApp("memory://")
+    async with observed.app:
+        worker = observed.worker()
         assert worker.health == Health(
             live=True, ready=False, problems=("the worker does not run",)
         )
@@ -41,22 +41,22 @@ async def test_a_worker_is_ready_while_it_works() -> None:
 async def test_a_store_that_fails_makes_it_unready_and_that_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    office = Office("memory://")
-    store = office.app.store
-    async with office.app, office.working(poll_every=0.05) as worker:
+    observed = ObservedApp("memory://")
+    store = observed.app.store
+    async with observed.app, observed.working(poll_every=0.05) as worker:
         claim = store.claim
 
         def fail(*_: object, **__: object) -> None:
             raise OSError("gone")
 
         monkeypatch.setattr(store, "claim", fail)
-        await office.until(events.StoreFailed, 2, part="fetcher")
+        await observed.until(events.StoreFailed, 2, part="fetcher")
         health = worker.health
         assert (health.live, health.ready) == (True, False)
         assert "the fetcher has failed" in health.problems[0]
-        assert len(office.seen(events.WorkerTroubled, part="fetcher")) == 1
+        assert len(observed.seen(events.WorkerTroubled, part="fetcher")) == 1
         monkeypatch.setattr(store, "claim", claim)
-        await office.until(events.WorkerRecovered, part="fetcher")
+        await observed.until(events.WorkerRecovered, part="fetcher")
         assert worker.health.ready
 
 
@@ -77,11 +77,11 @@ def when(condition: Callable[[], object], then: Callable[[], object]) -> threadi
 async def test_a_blocked_loop_makes_it_unready_and_then_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    office = Office("memory://")
+    observed = ObservedApp("memory://")
     seen: list[Health] = []
     over = threading.Event()
 
-    @office.app.job
+    @observed.app.job
     async def block() -> None:
         over.wait(PATIENCE)
 
@@ -94,10 +94,10 @@ async def test_a_blocked_loop_makes_it_unready_and_then_dead(
             seen.append(worker.health)
         over.set()
 
-    async with office.app as app, office.working() as worker:
+    async with observed.app as app, observed.working() as worker:
         await app.start(block.request())
-        looking = when(lambda: office.seen(events.LoopBlocked, type="block"), look)
-        await office.until(events.LoopResumed, type="block")
+        looking = when(lambda: observed.seen(events.LoopBlocked, type="block"), look)
+        await observed.until(events.LoopResumed, type="block")
         assert worker.health.ready
     looking.join()
     assert [(each.live, each.ready) for each in seen] == [
@@ -109,44 +109,44 @@ async def test_a_blocked_loop_makes_it_unready_and_then_dead(
 
 
 async def test_the_line_is_the_users_own_even_deep_in_a_library() -> None:
-    office = Office("memory://")
+    observed = ObservedApp("memory://")
     reading, writing = os.pipe()
 
-    @office.app.job
+    @observed.app.job
     async def careless() -> None:
         until_its_end = "import sys; sys.stdin.read()"
         subprocess.run([sys.executable, "-c", until_its_end], stdin=reading, check=True)
 
-    async with office.app as app, office.working():
+    async with observed.app as app, observed.working():
         job = await app.start(careless.request())
         looking = when(
-            lambda: office.seen(events.LoopBlocked, type="careless"), lambda: os.close(writing)
+            lambda: observed.seen(events.LoopBlocked, type="careless"), lambda: os.close(writing)
         )
-        await office.until(events.LoopResumed, type="careless")
+        await observed.until(events.LoopResumed, type="careless")
     looking.join()
     os.close(reading)
-    (blocked,) = office.seen(events.LoopBlocked, type="careless")
+    (blocked,) = observed.seen(events.LoopBlocked, type="careless")
     lines = Path(__file__).read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "subprocess.run(" in line)
     assert blocked.where.startswith(f"{__file__}:{number} in ")
     assert blocked.where.endswith("careless")
     assert (blocked.job_id, blocked.type) == (job.id, "careless")
-    (resumed,) = office.seen(events.LoopResumed, type="careless")
+    (resumed,) = observed.seen(events.LoopResumed, type="careless")
     assert resumed.seconds >= blocked.seconds
     assert resumed.where == blocked.where
 
 
 async def test_a_callback_that_blocks_is_named_too() -> None:
-    office = Office("memory://")
+    observed = ObservedApp("memory://")
     over = threading.Event()
 
     def dawdle() -> None:
         over.wait(PATIENCE)
 
     def named() -> list[Any]:
-        return [each for each in office.seen(events.LoopBlocked) if each.where.endswith("dawdle")]
+        return [each for each in observed.seen(events.LoopBlocked) if each.where.endswith("dawdle")]
 
-    async with office.app, office.working():
+    async with observed.app, observed.working():
         looking = when(named, over.set)
         asyncio.get_running_loop().call_soon(dawdle)
         while not over.is_set():
@@ -158,11 +158,11 @@ async def test_a_callback_that_blocks_is_named_too() -> None:
 
 
 async def test_an_idle_loop_is_not_blocked() -> None:
-    office = Office("memory://")
-    async with office.app, office.working() as worker:
+    observed = ObservedApp("memory://")
+    async with observed.app, observed.working() as worker:
         await asyncio.sleep(1.2)
         assert worker.health.ready
-    assert office.seen(events.LoopBlocked) == []
+    assert observed.seen(events.LoopBlocked) == []
     assert find_place(None) is None
 
 

@@ -27,7 +27,7 @@ from headway.observers.log_formats import JobFields
 from headway.observers.otel import OtelObserver
 from headway.observers.rate_limit import RateLimit
 from headway.observers.trace_context import decode_trace
-from tests.support.office import Office
+from tests.support.observed_app import ObservedApp
 
 
 class Telemetry:
@@ -81,11 +81,11 @@ def telemetry() -> Iterator[Telemetry]:
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def traced(
     request: pytest.FixtureRequest, sqlite_path: Path, telemetry: Telemetry
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[ObservedApp]:
     url = {"memory": "memory://", "sqlite": f"sqlite:///{sqlite_path}"}.get(request.param)
-    office = Office(url or request.getfixturevalue("postgres_url"), [telemetry.observer])
-    async with office.app:
-        yield office
+    observed = ObservedApp(url or request.getfixturevalue("postgres_url"), [telemetry.observer])
+    async with observed.app:
+        yield observed
 
 
 def link_kinds(span: ReadableSpan) -> dict[str, int]:
@@ -106,7 +106,7 @@ def trace_id(span: ReadableSpan) -> int:
 
 
 async def test_a_producer_span_and_a_consumer_span_linked_to_it(
-    traced: Office, telemetry: Telemetry
+    traced: ObservedApp, telemetry: Telemetry
 ) -> None:
     tracer = telemetry.tracers.get_tracer("test")
     with tracer.start_as_current_span("request") as request:
@@ -152,7 +152,7 @@ async def test_a_producer_span_and_a_consumer_span_linked_to_it(
 
 
 async def test_a_sequence_links_back_to_what_came_before_and_to_its_start(
-    traced: Office, telemetry: Telemetry
+    traced: ObservedApp, telemetry: Telemetry
 ) -> None:
     await traced.app.start(traced.draft.request("dear"))
     async with traced.working():
@@ -165,7 +165,7 @@ async def test_a_sequence_links_back_to_what_came_before_and_to_its_start(
 
 
 async def test_a_blocked_job_links_to_what_it_waited_for(
-    traced: Office, telemetry: Telemetry
+    traced: ObservedApp, telemetry: Telemetry
 ) -> None:
     blocker = await traced.app.start(traced.write.request("dear"))
     await traced.app.start(traced.send.request().using(blockers=(blocker,)))
@@ -178,7 +178,7 @@ async def test_a_blocked_job_links_to_what_it_waited_for(
 
 
 async def test_failed_attempts_say_so_and_each_has_a_span(
-    traced: Office, telemetry: Telemetry
+    traced: ObservedApp, telemetry: Telemetry
 ) -> None:
     await traced.app.start(traced.fail.request())
     async with traced.working():
@@ -237,11 +237,11 @@ async def test_spans_and_logs_of_handlers_belong_to_the_attempt(telemetry: Telem
 async def test_starting_many_is_one_span_and_a_refused_start_an_error(
     telemetry: Telemetry,
 ) -> None:
-    office = Office("memory://", [telemetry.observer])
-    async with office.app as app:
-        await app.start_many([office.write.request("a"), office.write.request("b")])
+    observed = ObservedApp("memory://", [telemetry.observer])
+    async with observed.app as app:
+        await app.start_many([observed.write.request("a"), observed.write.request("b")])
         with pytest.raises(JobNotFound):
-            await app.start(office.send.request().using(blockers=(app.sequence("0" * 32),)))
+            await app.start(observed.send.request().using(blockers=(app.sequence("0" * 32),)))
     (many,) = telemetry.named("start write")
     assert (many.attributes or {})["messaging.batch.message_count"] == 2
     assert "messaging.message.id" not in (many.attributes or {})
@@ -251,10 +251,10 @@ async def test_starting_many_is_one_span_and_a_refused_start_an_error(
 
 
 def test_the_client_without_a_loop_traces_too(telemetry: Telemetry) -> None:
-    office = Office("memory://", [telemetry.observer])
+    observed = ObservedApp("memory://", [telemetry.observer])
     tracer = telemetry.tracers.get_tracer("test")
-    with office.app.sync as client, tracer.start_as_current_span("request") as request:
-        job = client.start(office.write.request("dear"))
+    with observed.app.sync as client, tracer.start_as_current_span("request") as request:
+        job = client.start(observed.write.request("dear"))
         carried = decode_trace(client.get(job).trace)
     (start,) = telemetry.named("start write")
     assert start.parent is not None
@@ -266,7 +266,7 @@ def test_the_client_without_a_loop_traces_too(telemetry: Telemetry) -> None:
 TYPE_QUEUE = ["headway.job.type", "messaging.destination.name"]
 
 
-async def test_metrics(traced: Office, telemetry: Telemetry) -> None:
+async def test_metrics(traced: ObservedApp, telemetry: Telemetry) -> None:
     await traced.app.start(traced.draft.request("dear"))
     await traced.app.start(traced.fail.request())
     await traced.app.start(traced.send.request().using(blockers=(traced.write.request("dear"),)))
@@ -322,7 +322,9 @@ async def test_metrics(traced: Office, telemetry: Telemetry) -> None:
     ]
 
 
-async def test_gauges_show_what_runs_and_net_to_zero(traced: Office, telemetry: Telemetry) -> None:
+async def test_gauges_show_what_runs_and_net_to_zero(
+    traced: ObservedApp, telemetry: Telemetry
+) -> None:
     """Whatever happens: success, failure, a lost lease, a shutdown."""
     app = traced.app
     hold = ("hold",)
@@ -355,10 +357,10 @@ async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headway.worker.worker_run.LAST_WAIT", 0.1)
-    office = Office("memory://", [telemetry.observer])
+    observed = ObservedApp("memory://", [telemetry.observer])
     go = asyncio.Event()
 
-    @office.app.job
+    @observed.app.job
     async def stubborn() -> None:
         while not go.is_set():
             try:
@@ -366,11 +368,11 @@ async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
             except asyncio.CancelledError:
                 continue
 
-    async with office.app as app:
+    async with observed.app as app:
         left = await app.start(stubborn.request())
-        async with office.working(grace=0.0):
-            await office.until(events.AttemptStarted)
-        assert office.seen(events.LeaseLost, job_id=left.id, reason="shutdown")
+        async with observed.working(grace=0.0):
+            await observed.until(events.AttemptStarted)
+        assert observed.seen(events.LeaseLost, job_id=left.id, reason="shutdown")
         assert_zero(telemetry)
         (span,) = telemetry.named("process stubborn")
         assert (span.attributes or {})["headway.outcome"] == "shutdown"
@@ -378,7 +380,7 @@ async def test_gauges_net_to_zero_even_if_a_handler_does_not_end(
 
 
 async def test_a_job_that_another_worker_took_is_counted(
-    traced: Office, telemetry: Telemetry
+    traced: ObservedApp, telemetry: Telemetry
 ) -> None:
     """Somebody gave it back behind its back, and another worker claimed it."""
     job = await traced.app.start(traced.hold.request(30.0))
@@ -407,10 +409,10 @@ async def test_a_job_that_another_worker_took_is_counted(
 
 async def test_the_prefix_and_the_names() -> None:
     telemetry = Telemetry(prefix="shop")
-    office = Office("memory://", [telemetry.observer])
-    async with office.app as app:
-        await app.start(office.write.request("dear"))
-        await office.worker().run(drain=True)
+    observed = ObservedApp("memory://", [telemetry.observer])
+    async with observed.app as app:
+        await app.start(observed.write.request("dear"))
+        await observed.worker().run(drain=True)
     names = set(telemetry.metrics())
     assert {"shop.job.created", "shop.job_type.idle", "messaging.process.duration"} <= names
     assert not any(name.startswith("headway") for name in names)
@@ -427,10 +429,10 @@ async def test_the_prefix_and_the_names() -> None:
 
 async def test_above_the_budget_all_is_counted_and_some_is_traced() -> None:
     telemetry = Telemetry(per_second=20)
-    office = Office("memory://", [telemetry.observer])
-    async with office.app as app:
-        await app.start_many([office.write.request("dear") for _ in range(2_000)])
-        await office.worker().run(drain=True)
+    observed = ObservedApp("memory://", [telemetry.observer])
+    async with observed.app as app:
+        await app.start_many([observed.write.request("dear") for _ in range(2_000)])
+        await observed.worker().run(drain=True)
     assert telemetry.values("headway.job.completed") == {("write", "letters"): 2_000}
     assert 20 <= len(telemetry.named("process write")) < 1_000
     (recorded,) = telemetry.values("headway.job.duration").values()
@@ -446,9 +448,9 @@ def test_a_budget_without_bound() -> None:
 
 
 async def test_without_an_sdk_nothing_is_carried_and_nothing_breaks() -> None:
-    office = Office("memory://", [OtelObserver()])
-    async with office.app as app:
-        job = await app.start(office.write.request("dear"))
-        await office.worker().run(drain=True)
+    observed = ObservedApp("memory://", [OtelObserver()])
+    async with observed.app as app:
+        job = await app.start(observed.write.request("dear"))
+        await observed.worker().run(drain=True)
         assert (await app.get(job)).trace is None
     assert app.observers.errors == 0

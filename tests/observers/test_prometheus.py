@@ -24,7 +24,7 @@ from headway.observers.prometheus import (
     exposition,
 )
 from headway.observers.store_gauges import StoreGaugeReader
-from tests.support.office import Office
+from tests.support.observed_app import ObservedApp
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = DOCS / "grafana" / "headway.json"
@@ -41,13 +41,13 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 
 async def test_what_runs_is_shown_and_gone_when_it_ended() -> None:
     observer = PrometheusObserver(prefix="shop")
-    office = Office("memory://", [observer])
+    observed = ObservedApp("memory://", [observer])
     registry = CollectorRegistry()
     registry.register(observer)
-    async with office.app as app:
-        job = await app.start(office.hold.request(30.0))
-        async with office.working(concurrency=3, grace=0.0):
-            await office.until(events.AttemptStarted)
+    async with observed.app as app:
+        job = await app.start(observed.hold.request(30.0))
+        async with observed.working(concurrency=3, grace=0.0):
+            await observed.until(events.AttemptStarted)
             found = samples(generate_latest(registry))
             assert found["shop_worker_running", "hold"] == 1
             assert found["shop_worker_idle", "hold"] == 2
@@ -57,12 +57,12 @@ async def test_what_runs_is_shown_and_gone_when_it_ended() -> None:
         assert (await app.get(job)).state == "pending"
 
 
-async def test_queues_are_asked_of_the_store(office: Office) -> None:
+async def test_queues_are_asked_of_the_store(observed: ObservedApp) -> None:
     """Also what the store alone knows: jobs of types that nobody runs, and other queues."""
-    app = office.app
+    app = observed.app
     for _ in range(3):
-        await app.start(office.write.request("dear"))
-    await app.start(office.send.request().using(blockers=(office.write.request("sir"),)))
+        await app.start(observed.write.request("dear"))
+    await app.start(observed.send.request().using(blockers=(observed.write.request("sir"),)))
     page = exposition(QueueCollector(app.store), ObserverCollector(app.observers))
     kind, text = await asyncio.to_thread(page)
     assert kind.startswith("text/plain")
@@ -130,22 +130,22 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
     """Every metric that the Grafana dashboard queries is on the page of a worker that has seen
     everything, with the labels it asks for."""
     observer = PrometheusObserver()
-    office = Office("memory://", [observer])
+    observed = ObservedApp("memory://", [observer])
 
-    @office.app.job(max_attempts=1)
+    @observed.app.job(max_attempts=1)
     async def lose(job: Job) -> None:
-        await office.app.cancel(job.id)
+        await observed.app.cancel(job.id)
         await asyncio.sleep(30)
 
-    async with office.app as app:
-        await app.start(office.draft.request("dear"))
-        await app.start(office.fail.request())
+    async with observed.app as app:
+        await app.start(observed.draft.request("dear"))
+        await app.start(observed.fail.request())
         await app.start(lose.request())
-        await app.start(office.send.request().using(blockers=(office.write.request("sir"),)))
-        async with office.working(lease_for=1.5):
-            await office.until(events.LeaseLost)
-            await office.until(events.SequenceFailed)
-            await office.until(events.SequenceCompleted, 3)
+        await app.start(observed.send.request().using(blockers=(observed.write.request("sir"),)))
+        async with observed.working(lease_for=1.5):
+            await observed.until(events.LeaseLost)
+            await observed.until(events.SequenceFailed)
+            await observed.until(events.SequenceCompleted, 3)
         for event in (
             events.JobReaped("1", "write", "letters", "1", "w", 1, dead=False),
             events.WorkerTroubled("w", "fetcher", "OSError"),
@@ -158,7 +158,7 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
         ):
             observer.observe(event)
         await app.pause("letters")
-        await app.start(office.write.request("again"))
+        await app.start(observed.write.request("again"))
         page = exposition(observer, QueueCollector(app.store), ObserverCollector(app.observers))
         _, text = await asyncio.to_thread(page)
     labels: dict[str, set[str]] = {}

@@ -171,6 +171,7 @@ def test_every_failure_and_its_variables_if_asked_and_all_before_the_end(shop: S
     assert variables["card"] == f"'{CARD}'"
 
 
+@pytest.mark.long
 def test_a_storm_is_sampled_and_a_server_that_is_not_there_harms_no_job(shop: SentryShop) -> None:
     started = shop.app.sync.start_many([shop.charge.request(CARD) for _ in range(100)])
     log = shop.work(free_port())

@@ -28,7 +28,7 @@ from headway.observers import webhook
 from headway.observers.alerts import BacklogRules
 from headway.observers.store_gauges import StoreGauges
 from headway.observers.webhook import MOST_GROUPS, WebhookAlerts
-from tests.support.office import Office
+from tests.support.observed_app import ObservedApp
 from tests.support.processes import free_port
 from tests.support.receiver import PATIENCE, Received, Receiver
 from tests.support.shop_processes import WorkerProcess
@@ -250,10 +250,10 @@ def test_an_error_of_the_thread_does_not_end_it(
 
 @pytest.mark.usefixtures("hasty")
 async def test_an_alert_that_was_refused_is_told_again_while_it_goes_on() -> None:
-    office = Office("memory://")
+    observed = ObservedApp("memory://")
     with Receiver(403) as receiver:
-        async with office.app as app:
-            await app.start(office.write.request("dear"))  # no worker runs its type
+        async with observed.app as app:
+            await app.start(observed.write.request("dear"))  # no worker runs its type
             app.observers.add(WebhookAlerts(receiver.url, unattended_wait=0.05, every=0.1))
             await asyncio.to_thread(receiver.until, lambda received: len(received) == 2)
     first, again = alerts(receiver.received)[:2]
@@ -267,13 +267,13 @@ async def test_a_server_that_never_answers_holds_up_neither_jobs_nor_the_end(
     monkeypatch.setattr("headway.after_commit.observer_group.LAST_WAIT", 0.3)
     monkeypatch.setattr(webhook, "GATHER", 0.0)
     receiver.answering.clear()
-    office = Office("memory://", [WebhookAlerts(receiver.url)])
+    observed = ObservedApp("memory://", [WebhookAlerts(receiver.url)])
     began = asyncio.get_running_loop().time()
-    async with office.app as app:
-        failed = await app.start(office.fail.request())
-        async with office.working():
+    async with observed.app as app:
+        failed = await app.start(observed.fail.request())
+        async with observed.working():
             await asyncio.to_thread(receiver.until, lambda received: len(received) == 1)
-            written = await app.start(office.write.request("dear"))
+            written = await app.start(observed.write.request("dear"))
             assert await written.result(timeout=30) == "DEAR", "while the server keeps the alert"
         assert (await app.get(failed)).state == "failed"
     assert asyncio.get_running_loop().time() - began < webhook.TIMEOUT
@@ -281,10 +281,10 @@ async def test_a_server_that_never_answers_holds_up_neither_jobs_nor_the_end(
     assert app.observers.errors == 0
 
 
-async def test_what_waits_is_told_and_its_end(office: Office, receiver: Receiver) -> None:
+async def test_what_waits_is_told_and_its_end(observed: ObservedApp, receiver: Receiver) -> None:
     """Every store: a paused queue, and a type that no worker runs."""
     observer = WebhookAlerts(receiver.url, oldest_wait=0.05, unattended_wait=0.05, every=0.1)
-    app = office.app
+    app = observed.app
     app.observers.add(observer)  # to an app that is open
     stranger = Headway(app.store, notifier="none")
 
@@ -299,9 +299,9 @@ async def test_what_waits_is_told_and_its_end(office: Office, receiver: Receiver
         return asyncio.to_thread(receiver.until, done)
 
     letter, lost = "queue_waiting:letters", "type_unattended:unknown"
-    async with office.working():
+    async with observed.working():
         await app.pause("letters")
-        await app.start(office.write.request("dear"))
+        await app.start(observed.write.request("dear"))
         nobody = await stranger.start(unknown.request())
         await told("firing", letter, lost)
         await app.resume("letters")

@@ -24,7 +24,7 @@ from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
 from headway.stores.sqlite import SqliteStore
 from headway.testing.conformance.store.kit import complete, new_job, running
-from tests.support.bench import Bench
+from tests.support.worker_harness import WorkerHarness
 
 LARGE = "x" * 300_000
 TROUBLES = 5
@@ -62,23 +62,23 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def work_through(store: Store, failures: Callable[[], Any], end: Callable[[], Any]) -> None:
     """A job succeeds, its outcome cannot be stored, and then it can."""
-    bench = Bench(store)
+    harness = WorkerHarness(store)
 
-    @bench.job
+    @harness.job
     async def large() -> str:
         failures()
         return LARGE
 
-    (job_id,) = await bench.start(large.request())
-    async with bench.working():
-        await bench.until(lambda: len(bench.seen(StoreFailed, part="committer")) >= TROUBLES)
+    (job_id,) = await harness.start(large.request())
+    async with harness.working():
+        await harness.until(lambda: len(harness.seen(StoreFailed, part="committer")) >= TROUBLES)
         done = end()
         if done is not None:
             await done
-        await bench.event(JobCompleted)
-    job = await bench.get(job_id)
+        await harness.event(JobCompleted)
+    job = await harness.get(job_id)
     assert (job.state, job.attempts, job.losses) == (JobState.COMPLETED, 0, 0)
-    assert not bench.seen(AttemptFailed)
+    assert not harness.seen(AttemptFailed)
 
 
 async def test_a_full_disk_fails_no_job_on_sqlite(sqlite_path: Path) -> None:

@@ -485,6 +485,7 @@ def test_a_url_that_cannot_be_read(url: str) -> None:
         Headway(url)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("dropped_sockets")
 @pytest.mark.slow
 async def test_a_server_that_goes_away_and_comes_back() -> None:

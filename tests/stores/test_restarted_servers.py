@@ -69,7 +69,14 @@ async def claim_blocking(store: Store) -> None:
     assert len(await asyncio.to_thread(store.run_sync, store.claim, order())) == 1
 
 
-CALLS = [start, get, claim, begin, start_blocking, get_blocking, claim_blocking]
+CALLS = [
+    start,
+    claim_blocking,
+    *(
+        pytest.param(each, marks=pytest.mark.long)
+        for each in (get, claim, begin, start_blocking, get_blocking)
+    ),
+]
 
 
 @pytest.fixture(scope="module")

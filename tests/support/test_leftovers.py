@@ -153,6 +153,7 @@ on_linux = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @on_linux
 @pytest.mark.slow
 def test_a_process_fails_the_test_and_is_killed(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_was_committed_survives_a_kill(own_server: PostgresServer) -> None:
     url = own_server.url(own_server.create_database())
@@ -81,6 +82,7 @@ def test_what_was_committed_survives_a_kill(own_server: PostgresServer) -> None:
         assert connection.execute("select n from kept").fetchall() == [(1,)]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_start_stop_kill_and_remove_may_be_repeated(own_server: PostgresServer) -> None:
     port = own_server.port
@@ -108,6 +110,7 @@ print(server.directory, server.url(), flush=True)
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_server_does_not_outlive_the_process_that_started_it(ending: str) -> None:

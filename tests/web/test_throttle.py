@@ -93,6 +93,7 @@ async def answers_of(
     return [guess.result() for guess in done]
 
 
+@pytest.mark.long
 async def test_the_right_secret_among_many_guesses_waits_its_turn_too(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

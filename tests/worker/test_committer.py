@@ -22,7 +22,7 @@ from headway.domain.settlement import Complete, Settled, Settlement
 from headway.errors import DataRefused, StoreError, StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from tests.support.bench import Bench
+from tests.support.worker_harness import WorkerHarness
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,34 +54,34 @@ async def test_outcomes_are_kept_until_the_store_is_back() -> None:
             raise StoreUnreachable("the test's store", "connection refused")
 
     store = Faulty(away)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
     runs: list[int] = []
 
-    @bench.job
+    @harness.job
     async def work(number: int) -> int:
         runs.append(number)
         return number
 
-    job_ids = await bench.start(*(work.request(number) for number in range(20)))
-    await bench.drain(concurrency=4)
+    job_ids = await harness.start(*(work.request(number) for number in range(20)))
+    await harness.drain(concurrency=4)
     assert sorted(runs) == list(range(20))
-    jobs = [await bench.get(job_id) for job_id in job_ids]
+    jobs = [await harness.get(job_id) for job_id in job_ids]
     assert [job.output for job in jobs] == [str(number) for number in range(20)]
-    assert len(bench.seen(WorkerTroubled, part="committer")) == 1
-    assert len(bench.seen(WorkerRecovered, part="committer")) == 1
+    assert len(harness.seen(WorkerTroubled, part="committer")) == 1
+    assert len(harness.seen(WorkerRecovered, part="committer")) == 1
 
 
 async def test_outcomes_gather_while_a_commit_is_under_way() -> None:
     store = Faulty(lambda _: None)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    await bench.start(*(work.request() for _ in range(1_000)))
-    await bench.drain(concurrency=100)
+    await harness.start(*(work.request() for _ in range(1_000)))
+    await harness.drain(concurrency=100)
     assert sum(store.batches) == 1_000
     assert max(store.batches) >= 50
 
@@ -93,24 +93,24 @@ async def test_an_outcome_the_store_cannot_take_is_set_apart_and_dead_lettered()
                 raise DataRefused("the test's store", "cannot store seven")
 
     store = Faulty(picky)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work(number: int) -> int:
         return number
 
-    job_ids = await bench.start(*(work.request(number) for number in range(20)))
-    await bench.drain()
-    jobs = [await bench.get(job_id) for job_id in job_ids]
+    job_ids = await harness.start(*(work.request(number) for number in range(20)))
+    await harness.drain()
+    jobs = [await harness.get(job_id) for job_id in job_ids]
     assert [job.state for job in jobs] == [
         JobState.FAILED if number == 7 else JobState.COMPLETED for number in range(20)
     ]
     assert jobs[7].last_error is not None
     failure = decode_failure(jobs[7].last_error)
     assert failure.message.endswith("does not take this: cannot store seven")
-    assert bench.seen(AttemptFailed, job_id=job_ids[7], retry_in=None)
-    assert len(bench.seen(JobCompleted)) == 19
+    assert harness.seen(AttemptFailed, job_id=job_ids[7], retry_in=None)
+    assert len(harness.seen(JobCompleted)) == 19
 
 
 @pytest.mark.parametrize(
@@ -125,26 +125,26 @@ async def test_an_outcome_that_cannot_be_stored_now_waits_and_harms_no_other(
     def busy(settlements: Sequence[Settlement]) -> None:
         nonlocal failures
         if any(isinstance(each, Complete) and each.output in ("2", "3") for each in settlements):
-            others = sum(event.job_id not in job_ids[2:4] for event in bench.seen(JobCompleted))
+            others = sum(event.job_id not in job_ids[2:4] for event in harness.seen(JobCompleted))
             if others < 10 or failures < 12:
                 failures += 1
                 raise error
 
     store = Faulty(busy)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work(number: int) -> int:
         return number
 
-    job_ids = await bench.start(*(work.request(number) for number in range(12)))
-    await bench.drain(concurrency=4)
-    jobs = [await bench.get(job_id) for job_id in job_ids]
+    job_ids = await harness.start(*(work.request(number) for number in range(12)))
+    await harness.drain(concurrency=4)
+    jobs = [await harness.get(job_id) for job_id in job_ids]
     assert [(job.state, job.attempts, job.output) for job in jobs] == [
         (JobState.COMPLETED, 0, str(number)) for number in range(12)
     ]
-    assert len(bench.seen(JobCompleted)) == 12
+    assert len(harness.seen(JobCompleted)) == 12
 
 
 async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
@@ -167,11 +167,11 @@ async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
             raise StoreUnreachable("the test's store", "it is away")
 
     store = Frozen(fault)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
     runs: list[int] = []
 
-    @bench.job
+    @harness.job
     async def work() -> int:
         runs.append(len(runs))
         if len(runs) == 1:
@@ -180,24 +180,26 @@ async def test_an_outcome_is_dropped_when_its_lease_has_run_out_meanwhile(
             away.clear()
         return len(runs)
 
-    (job_id,) = await bench.start(work.request())
-    async with bench.working(lease_for=1.0):
-        lost = await bench.event(LeaseLost)
-        await bench.event(JobCompleted)
+    (job_id,) = await harness.start(work.request())
+    async with harness.working(lease_for=1.0):
+        lost = await harness.event(LeaseLost)
+        await harness.event(JobCompleted)
     assert (lost.job_id, lost.reason) == (job_id, "lease_expired")
-    job = await bench.get(job_id)
+    job = await harness.get(job_id)
     assert (job.state, job.losses, job.output) == (JobState.COMPLETED, 0, "2")
 
 
-async def test_an_outcome_that_the_fence_refuses_is_reported_and_forgotten(bench: Bench) -> None:
-    @bench.job
+async def test_an_outcome_that_the_fence_refuses_is_reported_and_forgotten(
+    harness: WorkerHarness,
+) -> None:
+    @harness.job
     async def work() -> str:
-        await bench.store.run(bench.store.cancel, [job_id])
+        await harness.store.run(harness.store.cancel, [job_id])
         return "late"
 
-    (job_id,) = await bench.start(work.request())
-    await bench.drain()
-    job = await bench.get(job_id)
+    (job_id,) = await harness.start(work.request())
+    await harness.drain()
+    job = await harness.get(job_id)
     assert (job.state, job.output) == (JobState.CANCELLED, None)
-    assert bench.seen(LeaseLost, job_id=job_id)
-    assert not bench.seen(JobCompleted)
+    assert harness.seen(LeaseLost, job_id=job_id)
+    assert not harness.seen(JobCompleted)

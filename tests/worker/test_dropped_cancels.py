@@ -13,7 +13,7 @@ from headway.jobs.job import Job
 from headway.ports.current_attempt import current_attempt
 from headway.worker import attempt
 from headway.worker.attempt import TIMEOUT, Attempt
-from tests.support.bench import Bench
+from tests.support.worker_harness import WorkerHarness
 
 
 @pytest.fixture(autouse=True)
@@ -56,22 +56,22 @@ async def with_a_careless_block(future: asyncio.Future[None]) -> None:
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("wait", [plainly, with_wait_for, with_a_careless_block])
 async def test_a_handler_ends_even_if_the_first_cancellation_is_dropped(
-    bench: Bench, wait: Callable[[asyncio.Future[None]], Awaitable[None]], later: bool
+    harness: WorkerHarness, wait: Callable[[asyncio.Future[None]], Awaitable[None]], later: bool
 ) -> None:
-    @bench.job(timeout=60, max_attempts=1)
+    @harness.job(timeout=60, max_attempts=1)
     async def work() -> None:
         await wait(interrupted_when_done(later=later))
         await asyncio.sleep(60)
 
-    (job_id,) = await bench.start(work.request())
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.FAILED
+    (job_id,) = await harness.start(work.request())
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.FAILED
 
 
-async def test_a_handler_that_drops_many_ends_at_last(bench: Bench) -> None:
+async def test_a_handler_that_drops_many_ends_at_last(harness: WorkerHarness) -> None:
     dropped: list[str] = []
 
-    @bench.job(timeout=0.05, max_attempts=1)
+    @harness.job(timeout=0.05, max_attempts=1)
     async def stubborn() -> None:
         while len(dropped) < 4:
             try:
@@ -80,19 +80,19 @@ async def test_a_handler_that_drops_many_ends_at_last(bench: Bench) -> None:
                 dropped.append(str(error))
         await asyncio.sleep(60)
 
-    (job_id,) = await bench.start(stubborn.request())
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.FAILED
+    (job_id,) = await harness.start(stubborn.request())
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.FAILED
     assert dropped == [TIMEOUT] * 4
 
 
 @pytest.mark.parametrize("wait", [plainly, lambda _: asyncio.Event().wait()])
 async def test_a_handler_that_cleans_up_is_not_cancelled_again(
-    bench: Bench, wait: Callable[[asyncio.Future[None]], Awaitable[None]]
+    harness: WorkerHarness, wait: Callable[[asyncio.Future[None]], Awaitable[None]]
 ) -> None:
     cleaned: list[str | None] = []
 
-    @bench.job(timeout=60, max_attempts=1)
+    @harness.job(timeout=60, max_attempts=1)
     async def careful(job: Job) -> None:
         try:
             await wait(interrupted_when_done())
@@ -100,7 +100,7 @@ async def test_a_handler_that_cleans_up_is_not_cancelled_again(
             await asyncio.gather(asyncio.sleep(0.5))  # many of the pauses
             cleaned.append(job.interruption)
 
-    (job_id,) = await bench.start(careful.request())
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.FAILED
+    (job_id,) = await harness.start(careful.request())
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.FAILED
     assert cleaned == [TIMEOUT]

@@ -19,7 +19,7 @@ PATIENCE = 60.0
 E = TypeVar("E")
 
 
-class Office:
+class ObservedApp:
     """An app with a job that works until it is told to stop, and says why it was."""
 
     def __init__(self, url: str) -> None:
@@ -81,34 +81,34 @@ class Office:
 
 
 @pytest.fixture
-async def office(store_url: str) -> AsyncIterator[Office]:
-    office = Office(store_url)
-    async with office.app:
-        yield office
+async def observed(store_url: str) -> AsyncIterator[ObservedApp]:
+    observed = ObservedApp(store_url)
+    async with observed.app:
+        yield observed
 
 
-async def complete(office: Office, job_id: str) -> None:
-    async with office.app.complete_sequence(job_id) as completion:
+async def complete(observed: ObservedApp, job_id: str) -> None:
+    async with observed.app.complete_sequence(job_id) as completion:
         await completion.complete("by hand")
 
 
-async def delete(office: Office, job_id: str) -> None:
-    await office.app.delete_sequences(job_id)
+async def delete(observed: ObservedApp, job_id: str) -> None:
+    await observed.app.delete_sequences(job_id)
 
 
-async def cancel(office: Office, job_id: str) -> None:
-    await office.app.cancel(job_id)
+async def cancel(observed: ObservedApp, job_id: str) -> None:
+    await observed.app.cancel(job_id)
 
 
-async def take(office: Office, job_id: str) -> None:
+async def take(observed: ObservedApp, job_id: str) -> None:
     """Another worker has it, all at once."""
-    store = office.app.store
+    store = observed.app.store
     order = ClaimOrder(
         worker="rival",
         token=new_token(),
         lease_for=600,
         queues=(QueueShare("default", 1),),
-        types=tuple(office.app.registry.handlers()),
+        types=tuple(observed.app.registry.handlers()),
         limit=1,
     )
     async with store.begin() as tx:
@@ -118,7 +118,7 @@ async def take(office: Office, job_id: str) -> None:
     assert claimed.id == job_id
 
 
-Change = Callable[[Office, str], Awaitable[None]]
+Change = Callable[[ObservedApp, str], Awaitable[None]]
 CHANGES: dict[str, tuple[Change, JobState | None, str | None]] = {
     "already_completed": (complete, JobState.COMPLETED, '"by hand"'),
     "not_found": (delete, None, None),
@@ -127,81 +127,81 @@ CHANGES: dict[str, tuple[Change, JobState | None, str | None]] = {
 }
 
 
-async def check(office: Office, job_id: str, reason: str) -> None:
+async def check(observed: ObservedApp, job_id: str, reason: str) -> None:
     """What others made of the job stands, and nothing is recorded of the execution."""
     _, state, output = CHANGES[reason]
-    assert office.seen(AttemptFailed) == []
-    assert await office.app.attempts(job_id) == []
+    assert observed.seen(AttemptFailed) == []
+    assert await observed.app.attempts(job_id) == []
     if state is None:
         with pytest.raises(JobNotFound):
-            await office.app.get(job_id)
+            await observed.app.get(job_id)
     else:
-        job = await office.app.get(job_id)
+        job = await observed.app.get(job_id)
         assert (job.state, job.output, job.attempts) == (state, output, 0)
 
 
 @pytest.mark.parametrize("reason", CHANGES)
 @pytest.mark.parametrize("handler", ["work", "stubborn"])
 async def test_a_handler_is_told_that_the_job_is_not_its_own_any_more(
-    office: Office, handler: str, reason: str
+    observed: ObservedApp, handler: str, reason: str
 ) -> None:
     change, _, _ = CHANGES[reason]
-    sequence = await office.app.start(office.app.request(handler))
-    worker = office.app.worker(lease_for=1.5, poll_every=0.05, reap_every=60)
+    sequence = await observed.app.start(observed.app.request(handler))
+    worker = observed.app.worker(lease_for=1.5, poll_every=0.05, reap_every=60)
     await worker.start()
     async with asyncio.timeout(PATIENCE):
-        await office.begun.wait()
-        await change(office, sequence.id)
-        await office.told.wait()
+        await observed.begun.wait()
+        await change(observed, sequence.id)
+        await observed.told.wait()
         await worker.stop()
-    assert office.reasons == office.lost() == [reason]
-    await check(office, sequence.id, reason)
+    assert observed.reasons == observed.lost() == [reason]
+    await check(observed, sequence.id, reason)
 
 
 @pytest.mark.parametrize("reason", CHANGES)
 @pytest.mark.parametrize("handler", ["unaware", "careful"])
 async def test_its_completion_is_refused_with_the_reason(
-    office: Office, handler: str, reason: str
+    observed: ObservedApp, handler: str, reason: str
 ) -> None:
     """Nobody could tell it before: it finds out when it wants to complete."""
     change, _, _ = CHANGES[reason]
-    sequence = await office.app.start(office.app.request(handler))
-    worker = office.app.worker(lease_for=600, poll_every=0.05, reap_every=600)
+    sequence = await observed.app.start(observed.app.request(handler))
+    worker = observed.app.worker(lease_for=600, poll_every=0.05, reap_every=600)
     worker._notifier = None  # it hears of nothing
     await worker.start()
     async with asyncio.timeout(PATIENCE):
-        await office.begun.wait()
-        await change(office, sequence.id)
-        office.go.set()
+        await observed.begun.wait()
+        await change(observed, sequence.id)
+        observed.go.set()
         await worker.stop()
-    assert office.reasons == ([reason, reason] if handler == "careful" else [])
+    assert observed.reasons == ([reason, reason] if handler == "careful" else [])
     # To say of a completed job that it is completed is no error: nobody lost anything by it.
     agreed = handler == "unaware" and reason == "already_completed"
-    assert office.lost() == ([] if agreed else [reason])
-    await check(office, sequence.id, reason)
+    assert observed.lost() == ([] if agreed else [reason])
+    await check(observed, sequence.id, reason)
 
 
-async def test_a_timeout_is_a_failed_attempt(office: Office) -> None:
-    sequence = await office.app.start(office.work.request(), timeout=0.1)
-    worker = office.app.worker(poll_every=0.05)
+async def test_a_timeout_is_a_failed_attempt(observed: ObservedApp) -> None:
+    sequence = await observed.app.start(observed.work.request(), timeout=0.1)
+    worker = observed.app.worker(poll_every=0.05)
     await worker.start()
     async with asyncio.timeout(PATIENCE):
-        await office.told.wait()
+        await observed.told.wait()
         await worker.stop()
-    assert office.reasons == ["timeout"]
-    (attempt,) = await office.app.attempts(sequence)
+    assert observed.reasons == ["timeout"]
+    (attempt,) = await observed.app.attempts(sequence)
     assert attempt.failure.type == "TimeoutError"
-    assert (await office.app.get(sequence)).state is JobState.FAILED
+    assert (await observed.app.get(sequence)).state is JobState.FAILED
 
 
-async def test_a_shutdown_is_none(office: Office) -> None:
-    sequence = await office.app.start(office.work.request())
-    worker = office.app.worker(poll_every=0.05, grace=0.05)
+async def test_a_shutdown_is_none(observed: ObservedApp) -> None:
+    sequence = await observed.app.start(observed.work.request())
+    worker = observed.app.worker(poll_every=0.05, grace=0.05)
     await worker.start()
     async with asyncio.timeout(PATIENCE):
-        await office.begun.wait()
+        await observed.begun.wait()
         await worker.stop()
-    assert office.reasons == ["shutdown"]
-    job = await office.app.get(sequence)
+    assert observed.reasons == ["shutdown"]
+    job = await observed.app.get(sequence)
     assert (job.state, job.attempts, job.losses) == (JobState.PENDING, 0, 0)
-    assert await office.app.attempts(sequence) == []
+    assert await observed.app.attempts(sequence) == []

@@ -25,16 +25,16 @@ from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
 from headway.worker.maintenance import Maintenance
 from headway.worker.settings import Retention, WorkerSettings
-from tests.support.bench import Bench
+from tests.support.worker_harness import WorkerHarness
 
 
-async def add(bench: Bench, clock: ManualClock, type_: str = "work", **facts: Any) -> str:
+async def add(harness: WorkerHarness, clock: ManualClock, type_: str = "work", **facts: Any) -> str:
     job = NewJob(id=new_id(), type=type_, input="{}", **facts)
-    await bench.store.run(bench.store.insert, [job], now=clock.now())
+    await harness.store.run(harness.store.insert, [job], now=clock.now())
     return job.id
 
 
-async def claim(bench: Bench, clock: ManualClock, type_: str = "work") -> list[str]:
+async def claim(harness: WorkerHarness, clock: ManualClock, type_: str = "work") -> list[str]:
     order = ClaimOrder(
         worker="dead",
         token=new_id(),
@@ -43,83 +43,85 @@ async def claim(bench: Bench, clock: ManualClock, type_: str = "work") -> list[s
         types=(type_,),
         limit=10,
     )
-    claimed = await bench.store.run(bench.store.claim, order, now=clock.now())
+    claimed = await harness.store.run(harness.store.claim, order, now=clock.now())
     return [job.lease.token for job in claimed]
 
 
 def make_reaper(
-    bench: Bench, clock: ManualClock, worker: str, notifier: LocalNotifier | None = None
+    harness: WorkerHarness, clock: ManualClock, worker: str, notifier: LocalNotifier | None = None
 ) -> Reaper:
-    observers = Observers([bench])
+    observers = Observers([harness])
     settings = WorkerSettings(worker_id=worker)
-    environment = WorkerEnvironment(settings, bench.store, clock, observers)
-    return Reaper(environment, Publisher(bench.store, notifier, observers), Outage(environment))
+    environment = WorkerEnvironment(settings, harness.store, clock, observers)
+    return Reaper(environment, Publisher(harness.store, notifier, observers), Outage(environment))
 
 
-async def test_expired_leases_are_given_back_and_told(bench: Bench) -> None:
+async def test_expired_leases_are_given_back_and_told(harness: WorkerHarness) -> None:
     clock, notifier, heard = ManualClock(), LocalNotifier(), list[Notification]()
     await notifier.subscribe(heard.append)
-    reaper = make_reaper(bench, clock, "me", notifier)
-    living = await add(bench, clock)
-    await claim(bench, clock)
+    reaper = make_reaper(harness, clock, "me", notifier)
+    living = await add(harness, clock)
+    await claim(harness, clock)
     clock.advance(29.999999)
     assert await reaper.reap() == 0
     clock.advance(0.000001)
-    dying = await add(bench, clock, max_losses=1)
+    dying = await add(harness, clock, max_losses=1)
     assert await reaper.reap() == 1
-    await claim(bench, clock)
+    await claim(harness, clock)
     clock.advance(30)
     assert await reaper.reap() == 2
-    assert {(event.job_id, event.dead) for event in bench.seen(JobReaped)} == {
+    assert {(event.job_id, event.dead) for event in harness.seen(JobReaped)} == {
         (living, False),
         (dying, True),
     }
-    assert await bench.state(dying) is JobState.FAILED
-    assert (await bench.get(living)).losses == 2
+    assert await harness.state(dying) is JobState.FAILED
+    assert (await harness.get(living)).losses == 2
     await asyncio.sleep(0)
     assert OwnershipLost(living, "lease_expired", "dead") in heard
     assert SequenceEnded(dying) in heard
-    created = (await bench.get(living)).created_at
+    created = (await harness.get(living)).created_at
     assert JobsScheduled("default", "work", 1, created) in heard
     await notifier.close()
 
 
-async def test_many_reapers_give_each_job_back_once(bench: Bench) -> None:
+async def test_many_reapers_give_each_job_back_once(harness: WorkerHarness) -> None:
     clock = ManualClock()
-    reapers = [make_reaper(bench, clock, f"worker{n}") for n in range(8)]
+    reapers = [make_reaper(harness, clock, f"worker{n}") for n in range(8)]
     for _ in range(10):
-        await add(bench, clock)
-    await claim(bench, clock)
+        await add(harness, clock)
+    await claim(harness, clock)
     clock.advance(31)
     await asyncio.gather(*(reaper.reap() for reaper in reapers))
-    assert len(bench.seen(JobReaped)) == 10
+    assert len(harness.seen(JobReaped)) == 10
 
 
-async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(bench: Bench) -> None:
+async def test_what_is_old_is_pruned_and_who_is_dead_forgotten(harness: WorkerHarness) -> None:
     clock = ManualClock()
     settings = WorkerSettings(retention=Retention(completed=timedelta(hours=1)))
-    maintenance = Maintenance(WorkerEnvironment(settings, bench.store, clock, Observers([bench])))
-    done = await add(bench, clock)
-    (token,) = await claim(bench, clock)
-    await bench.store.run(bench.store.settle, [Complete(done, token)], now=clock.now())
-    waiting = await add(bench, clock, "work")
-    await beat(bench, clock, "old", "work")
+    maintenance = Maintenance(
+        WorkerEnvironment(settings, harness.store, clock, Observers([harness]))
+    )
+    done = await add(harness, clock)
+    (token,) = await claim(harness, clock)
+    await harness.store.run(harness.store.settle, [Complete(done, token)], now=clock.now())
+    waiting = await add(harness, clock, "work")
+    await beat(harness, clock, "old", "work")
     clock.advance(3599)
-    await beat(bench, clock, "new", "work")
+    await beat(harness, clock, "new", "work")
     await maintenance.maintain(asyncio.Event())
-    assert await bench.state(done) is JobState.COMPLETED
-    assert [worker.id for worker in await bench.store.run(bench.store.workers)] == ["new"]
+    assert await harness.state(done) is JobState.COMPLETED
+    assert [worker.id for worker in await harness.store.run(harness.store.workers)] == ["new"]
     clock.advance(2)
     await maintenance.maintain(asyncio.Event())
-    assert await bench.store.run(bench.store.get, [done]) == [None]
-    assert await bench.state(waiting) is JobState.PENDING
-    assert [event.count for event in bench.seen(JobsPruned)] == [1]
+    assert await harness.store.run(harness.store.get, [done]) == [None]
+    assert await harness.state(waiting) is JobState.PENDING
+    assert [event.count for event in harness.seen(JobsPruned)] == [1]
 
 
-async def test_what_operators_did_long_ago_is_forgotten(bench: Bench) -> None:
+async def test_what_operators_did_long_ago_is_forgotten(harness: WorkerHarness) -> None:
     clock = ManualClock()
     maintenance = Maintenance(
-        WorkerEnvironment(WorkerSettings(), bench.store, clock, Observers([bench]))
+        WorkerEnvironment(WorkerSettings(), harness.store, clock, Observers([harness]))
     )
     note = AuditRecord(
         id=new_id(),
@@ -131,13 +133,13 @@ async def test_what_operators_did_long_ago_is_forgotten(bench: Bench) -> None:
         before="working",
         after="paused",
     )
-    await bench.store.run(bench.store.add_audit, note, now=clock.now())
+    await harness.store.run(harness.store.add_audit, note, now=clock.now())
     clock.advance(90 * 86_400)
     await maintenance.maintain(asyncio.Event())
-    assert (await bench.store.run(bench.store.audit_page)).records == [note]
+    assert (await harness.store.run(harness.store.audit_page)).records == [note]
     clock.advance(1)
     await maintenance.maintain(asyncio.Event())
-    assert (await bench.store.run(bench.store.audit_page)).records == []
+    assert (await harness.store.run(harness.store.audit_page)).records == []
 
 
 class CountingPrunes(MemoryStore):
@@ -151,37 +153,39 @@ class CountingPrunes(MemoryStore):
 
 
 async def test_the_more_is_old_the_more_is_pruned_at_once() -> None:
-    bench = Bench(store := CountingPrunes())
+    harness = WorkerHarness(store := CountingPrunes())
     await store.open()
     settings = WorkerSettings(retention=Retention(completed=timedelta(0)))
     tomorrow = ManualClock(datetime.now(UTC) + timedelta(days=1))  # by it, pruning takes no time
-    maintenance = Maintenance(WorkerEnvironment(settings, store, tomorrow, Observers([bench])))
+    maintenance = Maintenance(WorkerEnvironment(settings, store, tomorrow, Observers([harness])))
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    await bench.start(*(work.request() for _ in range(20_000)))
-    await bench.drain()
+    await harness.start(*(work.request() for _ in range(20_000)))
+    await harness.drain()
     await maintenance.maintain(asyncio.Event())
-    assert [event.count for event in bench.seen(JobsPruned)] == [20_000]
+    assert [event.count for event in harness.seen(JobsPruned)] == [20_000]
     assert len(store.limits) < 20
     assert max(store.limits) > 1_000
 
 
-async def test_types_that_nobody_runs_are_pointed_out_now_and_then(bench: Bench) -> None:
+async def test_types_that_nobody_runs_are_pointed_out_now_and_then(harness: WorkerHarness) -> None:
     clock = ManualClock()
     settings = WorkerSettings(forget_workers_after=1e9)
-    maintenance = Maintenance(WorkerEnvironment(settings, bench.store, clock, Observers([bench])))
-    await add(bench, clock, "known")
-    await add(bench, clock, "unknown")
-    await beat(bench, clock, "me", "known")
+    maintenance = Maintenance(
+        WorkerEnvironment(settings, harness.store, clock, Observers([harness]))
+    )
+    await add(harness, clock, "known")
+    await add(harness, clock, "unknown")
+    await beat(harness, clock, "me", "known")
     for _ in range(100):
         await maintenance.maintain(asyncio.Event())
         clock.advance(60)
-    assert [event.types for event in bench.seen(TypesUnattended)] == [("unknown",)] * 2
+    assert [event.types for event in harness.seen(TypesUnattended)] == [("unknown",)] * 2
 
 
-async def beat(bench: Bench, clock: ManualClock, worker: str, *types: str) -> None:
+async def beat(harness: WorkerHarness, clock: ManualClock, worker: str, *types: str) -> None:
     record = WorkerRecord(
         id=worker,
         host="here",
@@ -193,4 +197,4 @@ async def beat(bench: Bench, clock: ManualClock, worker: str, *types: str) -> No
         started_at=clock.now(),
         seen_at=clock.now(),
     )
-    await bench.store.run(bench.store.save_worker, record, now=clock.now())
+    await harness.store.run(harness.store.save_worker, record, now=clock.now())

@@ -126,6 +126,7 @@ async def test_atomic_handlers_take_turns_and_others_go_on(store: Store) -> None
     assert not seen.of(WorkerTroubled)
 
 
+@pytest.mark.long
 async def test_preparing_and_completing_handlers_wait_for_their_turn(store: Store) -> None:
     seen, at_once = Seen(), AtOnce()
     app = Headway(store, observers=[seen])

@@ -18,8 +18,8 @@ from headway.errors import InvalidRequest, StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.worker import progress
-from tests.support.bench import Bench, eventually
 from tests.support.shop import Shop
+from tests.support.worker_harness import WorkerHarness, eventually
 from tests.worker.isolation import jobs
 
 
@@ -41,11 +41,11 @@ class Listening(MemoryStore):
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench(Listening())
-    await bench.store.open()
-    yield bench
-    await bench.store.close()
+async def harness() -> AsyncIterator[WorkerHarness]:
+    harness = WorkerHarness(Listening())
+    await harness.store.open()
+    yield harness
+    await harness.store.close()
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +55,9 @@ def often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(progress, "EVERY", 0.05)
 
 
-async def heard(bench: Bench, job_id: str) -> Progress:
+async def heard(harness: WorkerHarness, job_id: str) -> Progress:
     """What the store knows, once it knows something."""
-    store = bench.store
+    store = harness.store
     found: list[Progress | None] = []
 
     async def known() -> bool:
@@ -69,29 +69,29 @@ async def heard(bench: Bench, job_id: str) -> Progress:
     return found[0]
 
 
-async def test_a_chatty_handler_is_heard_once_a_second(bench: Bench) -> None:
+async def test_a_chatty_handler_is_heard_once_a_second(harness: WorkerHarness) -> None:
     enough = asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def chatty(job: Job) -> None:
         for step in range(10_000):
             job.progress(step / 10_000, f"step {step}")
         job.progress(0.75, "nearly")
         await enough.wait()
 
-    (job_id,) = await bench.start(chatty.request())
-    async with bench.working():
-        found = await heard(bench, job_id)
+    (job_id,) = await harness.start(chatty.request())
+    async with harness.working():
+        found = await heard(harness, job_id)
         assert (found.fraction, found.note) == (0.75, "nearly")
         enough.set()
-    assert isinstance(bench.store, Listening)
-    assert len(bench.store.reports) == 1
+    assert isinstance(harness.store, Listening)
+    assert len(harness.store.reports) == 1
 
 
-async def test_only_what_changed_is_told_again(bench: Bench) -> None:
+async def test_only_what_changed_is_told_again(harness: WorkerHarness) -> None:
     said, enough = asyncio.Event(), asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def slow(job: Job, n: int) -> None:
         job.progress(0.1, "began")
         if n == 1:
@@ -99,12 +99,12 @@ async def test_only_what_changed_is_told_again(bench: Bench) -> None:
             job.progress(0.2, "went on")
         await enough.wait()
 
-    ids = await bench.start(slow.request(0), slow.request(1))
-    store = bench.store
+    ids = await harness.start(slow.request(0), slow.request(1))
+    store = harness.store
     assert isinstance(store, Listening)
-    async with bench.working():
+    async with harness.working():
         for job_id in ids:
-            await heard(bench, job_id)
+            await heard(harness, job_id)
         said.set()
 
         async def told_again() -> bool:
@@ -117,75 +117,75 @@ async def test_only_what_changed_is_told_again(bench: Bench) -> None:
     assert [report.note for report in last] == ["went on"]
 
 
-async def test_a_handler_in_a_thread_is_heard(bench: Bench) -> None:
+async def test_a_handler_in_a_thread_is_heard(harness: WorkerHarness) -> None:
     enough = threading.Event()
 
-    @bench.job
+    @harness.job
     def blocking(job: Job) -> None:
         job.progress(0.5, "half way")
         enough.wait(10)
 
-    (job_id,) = await bench.start(blocking.request())
-    async with bench.working():
-        found = await heard(bench, job_id)
+    (job_id,) = await harness.start(blocking.request())
+    async with harness.working():
+        found = await heard(harness, job_id)
         enough.set()
     assert (found.fraction, found.note) == (0.5, "half way")
 
 
-async def test_an_isolated_handler_is_heard(bench: Bench, tmp_path: Path) -> None:
-    bench.registry = jobs.registry
+async def test_an_isolated_handler_is_heard(harness: WorkerHarness, tmp_path: Path) -> None:
+    harness.registry = jobs.registry
     until = tmp_path / "until"
-    (job_id,) = await bench.start(jobs.says_how_far.request(str(until)))
-    async with bench.working():
-        await heard(bench, job_id)
+    (job_id,) = await harness.start(jobs.says_how_far.request(str(until)))
+    async with harness.working():
+        await heard(harness, job_id)
 
         async def half_way() -> bool:
-            return (await heard(bench, job_id)).note == "half way"
+            return (await heard(harness, job_id)).note == "half way"
 
         await eventually(half_way)
         until.touch()
 
 
-async def test_a_store_that_is_away_is_told_later(bench: Bench) -> None:
-    store = bench.store
+async def test_a_store_that_is_away_is_told_later(harness: WorkerHarness) -> None:
+    store = harness.store
     assert isinstance(store, Listening)
     store.away = 1
     enough = asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def slow(job: Job) -> None:
         job.progress(0.5, "half way")
         await enough.wait()
 
-    (job_id,) = await bench.start(slow.request())
-    async with bench.working():
-        assert (await heard(bench, job_id)).note == "half way"
+    (job_id,) = await harness.start(slow.request())
+    async with harness.working():
+        assert (await heard(harness, job_id)).note == "half way"
         enough.set()
-        await bench.event(WorkerTroubled, part="progress")
-        await bench.event(WorkerRecovered, part="progress")
+        await harness.event(WorkerTroubled, part="progress")
+        await harness.event(WorkerRecovered, part="progress")
 
 
-async def test_jobs_that_say_nothing_cost_nothing(bench: Bench) -> None:
-    @bench.job
+async def test_jobs_that_say_nothing_cost_nothing(harness: WorkerHarness) -> None:
+    @harness.job
     async def silent() -> None: ...
 
-    await bench.start(*[silent.request() for _ in range(20)])
-    await bench.drain()
-    assert isinstance(bench.store, Listening)
-    assert bench.store.reports == []
+    await harness.start(*[silent.request() for _ in range(20)])
+    await harness.drain()
+    assert isinstance(harness.store, Listening)
+    assert harness.store.reports == []
 
 
-async def test_what_cannot_be_stored_is_made_storable(bench: Bench) -> None:
+async def test_what_cannot_be_stored_is_made_storable(harness: WorkerHarness) -> None:
     enough = asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def odd(job: Job) -> None:
         job.progress(1, "\0 \ud800 " + "x" * 5_000)
         await enough.wait()
 
-    (job_id,) = await bench.start(odd.request())
-    async with bench.working():
-        found = await heard(bench, job_id)
+    (job_id,) = await harness.start(odd.request())
+    async with harness.working():
+        found = await heard(harness, job_id)
         enough.set()
     assert found.fraction == 1.0
     assert "\0" not in found.note
@@ -193,18 +193,18 @@ async def test_what_cannot_be_stored_is_made_storable(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan")])
-async def test_a_fraction_is_between_0_and_1(bench: Bench, fraction: float) -> None:
+async def test_a_fraction_is_between_0_and_1(harness: WorkerHarness, fraction: float) -> None:
     raised: list[Exception] = []
 
-    @bench.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     async def wrong(job: Job) -> None:
         try:
             job.progress(fraction)
         except InvalidRequest as error:
             raised.append(error)
 
-    await bench.start(wrong.request())
-    await bench.drain()
+    await harness.start(wrong.request())
+    await harness.drain()
     assert len(raised) == 1
 
 

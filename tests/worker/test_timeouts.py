@@ -11,13 +11,13 @@ from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.errors import JobInterrupted
 from headway.jobs.job import Job
-from tests.support.bench import AT_ONCE, Bench
+from tests.support.worker_harness import AT_ONCE, WorkerHarness
 
 
-async def test_an_async_handler_is_cancelled_and_charged(bench: Bench) -> None:
+async def test_an_async_handler_is_cancelled_and_charged(harness: WorkerHarness) -> None:
     reasons: list[str | None] = []
 
-    @bench.job(timeout=0.05, max_attempts=2, retry=AT_ONCE)
+    @harness.job(timeout=0.05, max_attempts=2, retry=AT_ONCE)
     async def sleepy(job: Job) -> None:
         try:
             await asyncio.sleep(30)
@@ -25,9 +25,9 @@ async def test_an_async_handler_is_cancelled_and_charged(bench: Bench) -> None:
             reasons.append(job.interruption)
             raise
 
-    (job_id,) = await bench.start(sleepy.request())
-    await bench.drain()
-    job = await bench.get(job_id)
+    (job_id,) = await harness.start(sleepy.request())
+    await harness.drain()
+    job = await harness.get(job_id)
     assert (job.state, job.attempts) == (JobState.FAILED, 2)
     assert reasons == ["timeout", "timeout"]
     assert job.last_error is not None
@@ -38,23 +38,23 @@ async def test_an_async_handler_is_cancelled_and_charged(bench: Bench) -> None:
     )
 
 
-async def test_a_result_that_comes_too_late_does_not_count(bench: Bench) -> None:
-    @bench.job(timeout=0.05, max_attempts=1)
+async def test_a_result_that_comes_too_late_does_not_count(harness: WorkerHarness) -> None:
+    @harness.job(timeout=0.05, max_attempts=1)
     async def stubborn() -> str:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(30)
         return "too late"
 
-    (job_id,) = await bench.start(stubborn.request())
-    await bench.drain()
-    job = await bench.get(job_id)
+    (job_id,) = await harness.start(stubborn.request())
+    await harness.drain()
+    job = await harness.get(job_id)
     assert (job.state, job.output) == (JobState.FAILED, None)
 
 
-async def test_a_handler_in_a_thread_is_told_and_waited_for(bench: Bench) -> None:
+async def test_a_handler_in_a_thread_is_told_and_waited_for(harness: WorkerHarness) -> None:
     reasons: list[str] = []
 
-    @bench.job(timeout=0.05, max_attempts=1)
+    @harness.job(timeout=0.05, max_attempts=1)
     def busy(job: Job) -> None:
         try:
             while True:
@@ -64,42 +64,42 @@ async def test_a_handler_in_a_thread_is_told_and_waited_for(bench: Bench) -> Non
             reasons.append(interrupted.reason)
             raise
 
-    (job_id,) = await bench.start(busy.request())
-    await bench.drain()
+    (job_id,) = await harness.start(busy.request())
+    await harness.drain()
     assert reasons == ["timeout"]
-    job = await bench.get(job_id)
+    job = await harness.get(job_id)
     assert (job.state, job.attempts) == (JobState.FAILED, 1)
     assert job.last_error is not None
     assert decode_failure(job.last_error).type == "TimeoutError"
 
 
-async def test_a_job_that_ends_in_time_is_left_alone(bench: Bench) -> None:
-    @bench.job(timeout=5)
+async def test_a_job_that_ends_in_time_is_left_alone(harness: WorkerHarness) -> None:
+    @harness.job(timeout=5)
     async def quick() -> str:
         await asyncio.sleep(0)
         return "done"
 
-    (job_id,) = await bench.start(quick.request())
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.COMPLETED
+    (job_id,) = await harness.start(quick.request())
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.COMPLETED
 
 
 async def test_a_handler_that_takes_long_to_end_after_its_timeout_keeps_its_lease(
-    bench: Bench,
+    harness: WorkerHarness,
 ) -> None:
     runs = 0
 
-    @bench.job(timeout=0.05, max_attempts=1)
+    @harness.job(timeout=0.05, max_attempts=1)
     async def tidy() -> None:
         nonlocal runs
         runs += 1
         try:
             await asyncio.sleep(30)
         finally:
-            renewed = len(bench.seen(LeaseRenewed))
-            await bench.until(lambda: len(bench.seen(LeaseRenewed)) >= renewed + 4)
+            renewed = len(harness.seen(LeaseRenewed))
+            await harness.until(lambda: len(harness.seen(LeaseRenewed)) >= renewed + 4)
 
-    (job_id,) = await bench.start(tidy.request())
-    await bench.drain(lease_for=2.0)
-    job = await bench.get(job_id)
+    (job_id,) = await harness.start(tidy.request())
+    await harness.drain(lease_for=2.0)
+    job = await harness.get(job_id)
     assert (runs, job.state, job.attempts, job.losses) == (1, JobState.FAILED, 1, 0)

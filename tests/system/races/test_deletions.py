@@ -129,6 +129,7 @@ async def test_a_job_starts_between_any_two_statements_of_a_deletion(
     await at_every_place(try_at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "cancelled"])
 @pytest.mark.parametrize("deletion", DELETIONS)
 async def test_a_deletion_between_any_two_statements_of_a_start(

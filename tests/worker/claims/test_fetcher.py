@@ -34,8 +34,8 @@ from headway.stores.memory import MemoryStore
 from headway.worker.claims.slots import MOST_AHEAD
 from headway.worker.committer import MOST_BEHIND
 from headway.worker.settings import MAX_BATCH, WorkQueue
-from tests.support.bench import PATIENCE, Bench
 from tests.support.faulty_store import FaultyStore
+from tests.support.worker_harness import PATIENCE, WorkerHarness
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,20 +77,20 @@ class Forgetful(Counting):
 
 async def test_a_claim_without_an_answer_is_repeated_until_there_is_one() -> None:
     store = Forgetful(times=3)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
     ran: list[int] = []
 
-    @bench.job
+    @harness.job
     async def work(number: int) -> None:
         ran.append(number)
 
-    job_ids = await bench.start(*(work.request(number) for number in range(20)))
-    await bench.drain(concurrency=10)
+    job_ids = await harness.start(*(work.request(number) for number in range(20)))
+    await harness.drain(concurrency=10)
     assert sorted(ran) == list(range(20))
-    assert not bench.seen(LeaseLost)
+    assert not harness.seen(LeaseLost)
     for job_id in job_ids:
-        job = await bench.get(job_id)
+        job = await harness.get(job_id)
         assert (job.state, job.losses, job.lease_version) == (JobState.COMPLETED, 0, 1)
     tokens = [order.token for order, _ in store.claims]
     assert len(set(tokens[:4])) == 1
@@ -99,40 +99,40 @@ async def test_a_claim_without_an_answer_is_repeated_until_there_is_one() -> Non
 
 async def test_a_worker_that_stops_gives_back_what_an_unanswered_claim_took() -> None:
     store = Forgetful(times=1)
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    job_ids = await bench.start(*(work.request() for _ in range(5)))
-    worker = bench.worker(concurrency=3)
+    job_ids = await harness.start(*(work.request() for _ in range(5)))
+    worker = harness.worker(concurrency=3)
     store.on_loss = worker.request_stop
     async with asyncio.timeout(PATIENCE):
         await worker.run()
-    assert not bench.seen(AttemptStarted)
+    assert not harness.seen(AttemptStarted)
     for job_id in job_ids:
-        job = await bench.get(job_id)
+        job = await harness.get(job_id)
         assert (job.state, job.losses, job.attempts) == (JobState.PENDING, 0, 0)
     assert len(store.claims) == 2
 
 
-async def test_no_more_is_claimed_than_slots_are_free_for(bench: Bench) -> None:
+async def test_no_more_is_claimed_than_slots_are_free_for(harness: WorkerHarness) -> None:
     begun: list[int] = []
     go = asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def slow(number: int) -> None:
         begun.append(number)
         await go.wait()
 
     async def claimed() -> int:
-        counts = await bench.store.run(bench.store.counts)
+        counts = await harness.store.run(harness.store.counts)
         return sum(each.count for each in counts if each.state is JobState.RUNNING)
 
-    await bench.start(*(slow.request(number) for number in range(20)))
-    async with bench.working(concurrency=3) as worker:
-        await bench.until(lambda: len(bench.seen(AttemptStarted)) == 3)
+    await harness.start(*(slow.request(number) for number in range(20)))
+    async with harness.working(concurrency=3) as worker:
+        await harness.until(lambda: len(harness.seen(AttemptStarted)) == 3)
         assert await claimed() < 10
         # Three quick starts may look like short jobs: then a few are claimed ahead, and given back.
         async with asyncio.timeout(PATIENCE):
@@ -140,50 +140,52 @@ async def test_no_more_is_claimed_than_slots_are_free_for(bench: Bench) -> None:
                 await asyncio.sleep(0.02)
         assert len(worker.running) == len(begun) == 3
         go.set()
-        await bench.until(lambda: len(bench.seen(JobCompleted)) == 20)
+        await harness.until(lambda: len(harness.seen(JobCompleted)) == 20)
     assert sorted(begun) == list(range(20))
 
 
-async def test_a_slow_queue_within_its_limit_does_not_starve_a_fast_one(bench: Bench) -> None:
+async def test_a_slow_queue_within_its_limit_does_not_starve_a_fast_one(
+    harness: WorkerHarness,
+) -> None:
     go = asyncio.Event()
 
-    @bench.job(queue="slow")
+    @harness.job(queue="slow")
     async def slow() -> None:
         await go.wait()
 
-    @bench.job(queue="fast")
+    @harness.job(queue="fast")
     async def fast() -> None: ...
 
-    await bench.start(*(slow.request() for _ in range(50)))
-    await bench.start(*(fast.request() for _ in range(200)))
-    async with bench.working(queues={"slow": 2, "fast": None}, concurrency=5):
-        await bench.until(lambda: len(bench.seen(JobCompleted, type="fast")) == 200)
-        assert len(bench.seen(AttemptStarted, type="slow")) == 2
+    await harness.start(*(slow.request() for _ in range(50)))
+    await harness.start(*(fast.request() for _ in range(200)))
+    async with harness.working(queues={"slow": 2, "fast": None}, concurrency=5):
+        await harness.until(lambda: len(harness.seen(JobCompleted, type="fast")) == 200)
+        assert len(harness.seen(AttemptStarted, type="slow")) == 2
         go.set()
-        await bench.until(lambda: len(bench.seen(JobCompleted)) == 250)
+        await harness.until(lambda: len(harness.seen(JobCompleted)) == 250)
 
 
-async def test_queues_are_asked_in_their_order(bench: Bench) -> None:
-    @bench.job
+async def test_queues_are_asked_in_their_order(harness: WorkerHarness) -> None:
+    @harness.job
     async def work() -> None: ...
 
-    await bench.start(*(work.request().using(queue="low") for _ in range(20)))
-    await bench.start(*(work.request().using(queue="high") for _ in range(20)))
-    await bench.drain(queues=["high", "low"], batch_size=5, concurrency=5)
-    assert [event.queue for event in bench.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
+    await harness.start(*(work.request().using(queue="low") for _ in range(20)))
+    await harness.start(*(work.request().using(queue="high") for _ in range(20)))
+    await harness.drain(queues=["high", "low"], batch_size=5, concurrency=5)
+    assert [event.queue for event in harness.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
 
 
 async def test_queues_with_weights_are_asked_first_in_proportion() -> None:
     store = Counting()
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
     for queue in ("a", "b"):
-        await bench.start(*(work.request().using(queue=queue) for _ in range(1_000)))
-    await bench.drain(
+        await harness.start(*(work.request().using(queue=queue) for _ in range(1_000)))
+    await harness.drain(
         queues=[WorkQueue("a", weight=9), WorkQueue("b", weight=1)],
         batch_size=2,
         concurrency=2,
@@ -196,57 +198,57 @@ async def test_queues_with_weights_are_asked_first_in_proportion() -> None:
 
 async def test_short_jobs_are_claimed_in_large_batches() -> None:
     store = Counting()
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def quick() -> None: ...
 
-    await bench.start(*(quick.request() for _ in range(20_000)))
+    await harness.start(*(quick.request() for _ in range(20_000)))
     # As many are claimed as start within this time, however slow the machine is.
-    await bench.drain(concurrency=10, prefetch_for=5)
+    await harness.drain(concurrency=10, prefetch_for=5)
     given = [count for _, count in store.claims if count]
     assert max(given) == 500
     assert len(given) < 20_000 / 50
 
 
 async def test_jobs_claimed_ahead_are_given_back_when_the_running_ones_turn_out_long(
-    bench: Bench,
+    harness: WorkerHarness,
 ) -> None:
     go = asyncio.Event()
 
-    @bench.job
+    @harness.job
     async def quick() -> None: ...
 
-    @bench.job
+    @harness.job
     async def slow() -> None:
         await go.wait()
 
-    await bench.start(*(quick.request() for _ in range(1_000)))
-    await bench.start(*(slow.request() for _ in range(50)))
-    async with bench.working(concurrency=2) as worker:
-        await bench.until(lambda: len(bench.seen(AttemptStarted, type="slow")) == 2)
-        await bench.event(JobReleased, type="slow")
-        counts = await bench.store.run(bench.store.counts)
+    await harness.start(*(quick.request() for _ in range(1_000)))
+    await harness.start(*(slow.request() for _ in range(50)))
+    async with harness.working(concurrency=2) as worker:
+        await harness.until(lambda: len(harness.seen(AttemptStarted, type="slow")) == 2)
+        await harness.event(JobReleased, type="slow")
+        counts = await harness.store.run(harness.store.counts)
         assert [each.count for each in counts if each.state is JobState.RUNNING] == [2]
         assert len(worker.running) == 2
         go.set()
-        await bench.until(lambda: len(bench.seen(JobCompleted, type="slow")) == 50)
+        await harness.until(lambda: len(harness.seen(JobCompleted, type="slow")) == 50)
 
 
 async def test_queues_are_asked_in_their_order_when_claims_are_slow() -> None:
     """What has been claimed and waits must not look like a stock that needs no more."""
     store = FaultyStore(before={"claim": lambda: asyncio.sleep(0.05)})
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
     for queue in ("low", "high"):
-        await bench.start(*(work.request().using(queue=queue) for _ in range(20)))
-    await bench.drain(queues=["high", "low"], batch_size=5, concurrency=5)
-    assert [event.queue for event in bench.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
+        await harness.start(*(work.request().using(queue=queue) for _ in range(20)))
+    await harness.drain(queues=["high", "low"], batch_size=5, concurrency=5)
+    assert [event.queue for event in harness.seen(AttemptStarted)] == ["high"] * 20 + ["low"] * 20
 
 
 async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
@@ -261,15 +263,15 @@ async def test_no_more_is_claimed_while_commits_are_far_behind() -> None:
         most_held = max(most_held, *running, 0)
 
     store = FaultyStore(before={"settle": slowly})
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
 
-    @bench.job
+    @harness.job
     async def quick() -> None: ...
 
-    await bench.start(*(quick.request() for _ in range(8_000)))
-    await bench.drain(concurrency=100)
-    assert len(bench.seen(JobCompleted)) == 8_000
+    await harness.start(*(quick.request() for _ in range(8_000)))
+    await harness.drain(concurrency=100)
+    assert len(harness.seen(JobCompleted)) == 8_000
     assert most_held < MOST_BEHIND + MOST_AHEAD + 2 * MAX_BATCH
 
 
@@ -282,18 +284,18 @@ def hours_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hours_between_looks")
 async def test_a_notification_wakes_an_idle_worker() -> None:
     store = Counting()
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
-    bench.notifier = LocalNotifier()
+    harness.notifier = LocalNotifier()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    async with bench.working(poll_every=3600):
+    async with harness.working(poll_every=3600):
         await _settle_down(store)
-        (job_id,) = await bench.start(work.request())
-        await bench.notifier.publish([JobsScheduled("default", "work", 1)])
-        await bench.event(JobCompleted, job_id=job_id)
+        (job_id,) = await harness.start(work.request())
+        await harness.notifier.publish([JobsScheduled("default", "work", 1)])
+        await harness.event(JobCompleted, job_id=job_id)
 
 
 class Talkative(LocalNotifier):
@@ -316,32 +318,32 @@ async def test_a_notification_for_others_leaves_the_worker_alone(
     notification: JobsScheduled, notifier: type[LocalNotifier]
 ) -> None:
     store = Counting()
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
-    bench.notifier = notifier()
+    harness.notifier = notifier()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    async with bench.working(poll_every=3600):
+    async with harness.working(poll_every=3600):
         claims = await _settle_down(store)
-        await bench.notifier.publish([notification])
+        await harness.notifier.publish([notification])
         assert await _settle_down(store) == claims
 
 
 @pytest.mark.usefixtures("hours_between_looks")
 async def test_a_notification_of_a_job_that_another_took_costs_one_look() -> None:
     store = Counting()
-    bench = Bench(store)
+    harness = WorkerHarness(store)
     await store.open()
-    bench.notifier = LocalNotifier()
+    harness.notifier = LocalNotifier()
 
-    @bench.job
+    @harness.job
     async def work() -> None: ...
 
-    async with bench.working(poll_every=3600):
+    async with harness.working(poll_every=3600):
         claims = await _settle_down(store)
-        await bench.notifier.publish([JobsScheduled("default", "work", 1)])
+        await harness.notifier.publish([JobsScheduled("default", "work", 1)])
         assert await _settle_down(store) == claims + 1
 
 
@@ -383,32 +385,34 @@ async def _settle_down(store: Counting) -> int:
 
 
 @pytest.mark.usefixtures("hours_between_looks")
-async def test_a_retry_is_taken_when_it_falls_due_and_not_at_the_next_poll(bench: Bench) -> None:
+async def test_a_retry_is_taken_when_it_falls_due_and_not_at_the_next_poll(
+    harness: WorkerHarness,
+) -> None:
     runs: list[float] = []
 
-    @bench.job(retry=Fixed(0.15))
+    @harness.job(retry=Fixed(0.15))
     async def flaky() -> None:
         runs.append(time.monotonic())
         if len(runs) == 1:
             raise ValueError
 
-    await bench.start(flaky.request())
-    async with bench.working(poll_every=3600):
-        await bench.event(JobCompleted)
+    await harness.start(flaky.request())
+    async with harness.working(poll_every=3600):
+        await harness.event(JobCompleted)
     assert runs[1] - runs[0] > 0.14
 
 
-async def test_a_paused_queue_is_left_alone(bench: Bench) -> None:
-    @bench.job
+async def test_a_paused_queue_is_left_alone(harness: WorkerHarness) -> None:
+    @harness.job
     async def work() -> None: ...
 
-    await bench.store.run(bench.store.pause, "default", True)
-    (job_id,) = await bench.start(work.request())
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.PENDING
-    await bench.store.run(bench.store.pause, "default", False)
-    await bench.drain()
-    assert await bench.state(job_id) is JobState.COMPLETED
+    await harness.store.run(harness.store.pause, "default", True)
+    (job_id,) = await harness.start(work.request())
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.PENDING
+    await harness.store.run(harness.store.pause, "default", False)
+    await harness.drain()
+    assert await harness.state(job_id) is JobState.COMPLETED
 
 
 class Unreadable(MemoryStore):
@@ -433,14 +437,14 @@ async def unreadable() -> AsyncIterator[Unreadable]:
     await store.close()
 
 
-def first_and_second(bench: Bench) -> tuple[Any, Any]:
+def first_and_second(harness: WorkerHarness) -> tuple[Any, Any]:
     """Job types; the second one waits for the first."""
 
-    @bench.job
+    @harness.job
     async def first() -> int:
         return 1
 
-    @bench.job
+    @harness.job
     async def second(job: Job[int]) -> int:
         return job.blockers[0] + 1
 
@@ -450,36 +454,36 @@ def first_and_second(bench: Bench) -> tuple[Any, Any]:
 async def test_a_job_whose_blockers_cannot_be_read_is_dead_lettered_and_others_go_on(
     unreadable: Unreadable,
 ) -> None:
-    bench = Bench(unreadable)
-    first, second = first_and_second(bench)
-    ids = await bench.start(
+    harness = WorkerHarness(unreadable)
+    first, second = first_and_second(harness)
+    ids = await harness.start(
         *[second.request().using(blockers=(first.request(),)) for _ in range(3)]
     )
     unreadable.bad = {ids[1]}
-    await bench.drain()
-    jobs = [await bench.get(job_id) for job_id in ids]
+    await harness.drain()
+    jobs = [await harness.get(job_id) for job_id in ids]
     states = [job.state for job in jobs]
     assert states == [JobState.COMPLETED, JobState.FAILED, JobState.COMPLETED]
     failure = decode_failure(jobs[1].last_error or "")
     assert failure.message == (
         "what its blockers yielded could not be read: ValueError: invalid byte sequence"
     )
-    assert bench.seen(JobDeadLettered, job_id=ids[1])
+    assert harness.seen(JobDeadLettered, job_id=ids[1])
 
 
 async def test_a_store_that_cannot_read_any_blockers_keeps_nothing_else_waiting(
     unreadable: Unreadable,
 ) -> None:
-    bench = Bench(unreadable)
-    first, second = first_and_second(bench)
+    harness = WorkerHarness(unreadable)
+    first, second = first_and_second(harness)
     unreadable.broken = True
-    (waiting,) = await bench.start(second.request().using(blockers=(first.request(),)))
-    async with bench.working():
-        await bench.event(JobReleased, job_id=waiting)
-        (other,) = await bench.start(first.request())
-        await bench.event(JobCompleted, job_id=other)
+    (waiting,) = await harness.start(second.request().using(blockers=(first.request(),)))
+    async with harness.working():
+        await harness.event(JobReleased, job_id=waiting)
+        (other,) = await harness.start(first.request())
+        await harness.event(JobCompleted, job_id=other)
         unreadable.broken = False
-        await bench.event(JobCompleted, job_id=waiting)
-    job = await bench.get(waiting)
+        await harness.event(JobCompleted, job_id=waiting)
+    job = await harness.get(waiting)
     assert (job.attempts, job.losses) == (0, 0)
-    assert len(bench.seen(WorkerTroubled)) == len(bench.seen(WorkerRecovered)) == 1
+    assert len(harness.seen(WorkerTroubled)) == len(harness.seen(WorkerRecovered)) == 1

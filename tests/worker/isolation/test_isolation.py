@@ -18,7 +18,7 @@ from headway.domain.failure import decode_failure
 from headway.domain.job import JobState
 from headway.domain.queries import JobFilter
 from headway.errors import Failure
-from tests.support.bench import Bench, eventually
+from tests.support.worker_harness import WorkerHarness, eventually
 from tests.worker.isolation import jobs
 
 pytestmark = pytest.mark.skipif(
@@ -27,16 +27,16 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    bench.registry = jobs.registry
-    await bench.store.open()
-    yield bench
-    await bench.store.close()
+async def harness() -> AsyncIterator[WorkerHarness]:
+    harness = WorkerHarness()
+    harness.registry = jobs.registry
+    await harness.store.open()
+    yield harness
+    await harness.store.close()
 
 
-async def failure_of(bench: Bench, job_id: str) -> Failure:
-    job = await bench.get(job_id)
+async def failure_of(harness: WorkerHarness, job_id: str) -> Failure:
+    job = await harness.get(job_id)
     assert job.state is JobState.FAILED
     assert job.attempts == 1
     assert job.last_error is not None
@@ -77,10 +77,10 @@ def children() -> list[str]:
     return [read(Path(f"/proc/{pid}/cmdline")) for pid in pids]
 
 
-async def test_children_run_one_job_after_another(bench: Bench) -> None:
-    first, second = await bench.start(jobs.pid.request(), jobs.pid.request())
-    await bench.drain(concurrency=1)
-    pids = {(await bench.get(job_id)).output for job_id in (first, second)}
+async def test_children_run_one_job_after_another(harness: WorkerHarness) -> None:
+    first, second = await harness.start(jobs.pid.request(), jobs.pid.request())
+    await harness.drain(concurrency=1)
+    pids = {(await harness.get(job_id)).output for job_id in (first, second)}
     assert len(pids) == 1
     (pid,) = pids
     assert pid is not None
@@ -88,11 +88,11 @@ async def test_children_run_one_job_after_another(bench: Bench) -> None:
     assert not alive(int(pid))
 
 
-async def test_async_handlers_get_their_job_and_its_blockers(bench: Bench) -> None:
+async def test_async_handlers_get_their_job_and_its_blockers(harness: WorkerHarness) -> None:
     request = jobs.whoami.request("hello").using(blockers=(jobs.name.request(),))
-    (job_id,) = await bench.start(request)
-    await bench.drain()
-    assert (await bench.get(job_id)).output == '"hello world, 1 True"'
+    (job_id,) = await harness.start(request)
+    await harness.drain()
+    assert (await harness.get(job_id)).output == '"hello world, 1 True"'
 
 
 @pytest.mark.parametrize(
@@ -106,38 +106,40 @@ async def test_async_handlers_get_their_job_and_its_blockers(bench: Bench) -> No
     ],
 )
 async def test_failures_are_told_and_charged(
-    bench: Bench, how: str, type_: str, message: str
+    harness: WorkerHarness, how: str, type_: str, message: str
 ) -> None:
-    bad, good = await bench.start(jobs.fail.request(how), jobs.double.request(4))
-    await bench.drain(concurrency=1)
-    failure = await failure_of(bench, bad)
+    bad, good = await harness.start(jobs.fail.request(how), jobs.double.request(4))
+    await harness.drain(concurrency=1)
+    failure = await failure_of(harness, bad)
     assert (failure.type, failure.message) == (type_, message)
     if how == "raise":
         assert 'raise KeyError("gone")' in failure.traceback
         assert "isolation_child" not in failure.traceback
-    assert (await bench.get(good)).output == "8"
+    assert (await harness.get(good)).output == "8"
 
 
-async def test_a_timeout_really_kills(bench: Bench, tmp_path: Path) -> None:
+async def test_a_timeout_really_kills(harness: WorkerHarness, tmp_path: Path) -> None:
     # The first job starts the child, so that the second's time does not go into that.
-    _, job_id = await bench.start(jobs.pid.request(), jobs.hang.request(str(tmp_path / "pid")))
-    await bench.drain(concurrency=1)
-    assert (await failure_of(bench, job_id)).type == "TimeoutError"
+    _, job_id = await harness.start(jobs.pid.request(), jobs.hang.request(str(tmp_path / "pid")))
+    await harness.drain(concurrency=1)
+    assert (await failure_of(harness, job_id)).type == "TimeoutError"
     assert not alive(int(read(tmp_path / "pid")))
 
 
-async def test_a_lost_lease_really_kills(bench: Bench, tmp_path: Path) -> None:
-    (job_id,) = await bench.start(jobs.hang_forever.request(str(tmp_path / "pid")))
-    async with bench.working(lease_for=1.5):
+async def test_a_lost_lease_really_kills(harness: WorkerHarness, tmp_path: Path) -> None:
+    (job_id,) = await harness.start(jobs.hang_forever.request(str(tmp_path / "pid")))
+    async with harness.working(lease_for=1.5):
         pid = await pid_in(tmp_path / "pid")
-        await bench.store.run(bench.store.cancel, [job_id])
-        await bench.event(LeaseLost, job_id=job_id)
+        await harness.store.run(harness.store.cancel, [job_id])
+        await harness.event(LeaseLost, job_id=job_id)
         assert not alive(pid)
 
 
-async def test_the_end_of_the_grace_time_really_kills(bench: Bench, tmp_path: Path) -> None:
-    (job_id,) = await bench.start(jobs.hang_forever.request(str(tmp_path / "pid")))
-    worker = bench.worker(grace=0)
+async def test_the_end_of_the_grace_time_really_kills(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    (job_id,) = await harness.start(jobs.hang_forever.request(str(tmp_path / "pid")))
+    worker = harness.worker(grace=0)
     running = asyncio.create_task(worker.run())
     pid = await pid_in(tmp_path / "pid")
     os.kill(pid, signal.SIGTERM)  # as a supervisor does to the whole group: not its business
@@ -145,30 +147,30 @@ async def test_the_end_of_the_grace_time_really_kills(bench: Bench, tmp_path: Pa
     worker.request_stop()
     await running
     assert not alive(pid)
-    assert await bench.state(job_id) is JobState.PENDING
+    assert await harness.state(job_id) is JobState.PENDING
 
 
-async def test_large_outputs_arrive(bench: Bench) -> None:
-    (job_id,) = await bench.start(jobs.large.request(900_000))
-    await bench.drain()
-    assert len((await bench.get(job_id)).output or "") == 900_002
+async def test_large_outputs_arrive(harness: WorkerHarness) -> None:
+    (job_id,) = await harness.start(jobs.large.request(900_000))
+    await harness.drain()
+    assert len((await harness.get(job_id)).output or "") == 900_002
 
 
-async def test_continuing_and_rescheduling(bench: Bench) -> None:
-    going, waiting = await bench.start(jobs.go_on.request(21), jobs.go_on.request(0))
-    await bench.drain()
-    (current,) = await bench.store.run(bench.store.current, [going])
+async def test_continuing_and_rescheduling(harness: WorkerHarness) -> None:
+    going, waiting = await harness.start(jobs.go_on.request(21), jobs.go_on.request(0))
+    await harness.drain()
+    (current,) = await harness.store.run(harness.store.current, [going])
     assert current is not None
     assert (current.type, current.output) == ("double", "42")
-    job = await bench.get(waiting)
+    job = await harness.get(waiting)
     assert (job.state, job.attempts) == (JobState.PENDING, 0)
 
 
-async def test_a_continuation_arrives_with_all_that_was_asked_for(bench: Bench) -> None:
-    (known,) = await bench.start(jobs.name.request())
-    (job_id,) = await bench.start(jobs.go_on_with_everything.request(known))
-    await bench.drain()
-    (current,) = await bench.store.run(bench.store.current, [job_id])
+async def test_a_continuation_arrives_with_all_that_was_asked_for(harness: WorkerHarness) -> None:
+    (known,) = await harness.start(jobs.name.request())
+    (job_id,) = await harness.start(jobs.go_on_with_everything.request(known))
+    await harness.drain()
+    (current,) = await harness.store.run(harness.store.current, [job_id])
     assert current is not None
     assert (current.type, current.output) == ("gather", '"xworldworldworld"')
     assert current.id == "01a1ddf9-eb4e-7466-a684-f7abe7b3714b"
@@ -176,33 +178,33 @@ async def test_a_continuation_arrives_with_all_that_was_asked_for(bench: Bench) 
     assert current.timeout == 30.5
     (keyed,) = [
         job
-        for job in (await bench.store.run(bench.store.find, JobFilter(types=("name",)))).jobs
+        for job in (await harness.store.run(harness.store.find, JobFilter(types=("name",)))).jobs
         if job.dedup_key == "key"
     ]
     assert (keyed.priority, keyed.origin_id) == (3, job_id)
 
 
-async def test_a_wrong_continuation_says_what_is_wrong(bench: Bench) -> None:
-    (job_id,) = await bench.start(jobs.go_on_wrongly.request())
-    await bench.drain()
-    failure = await failure_of(bench, job_id)
+async def test_a_wrong_continuation_says_what_is_wrong(harness: WorkerHarness) -> None:
+    (job_id,) = await harness.start(jobs.go_on_wrongly.request())
+    await harness.drain()
+    failure = await failure_of(harness, job_id)
     assert "a blocker of 'gather' must be a request, a sequence or a sequence's id" in str(failure)
 
 
 async def test_what_has_no_form_is_told_as_text(
-    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    harness: WorkerHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (job_id,) = await bench.start(jobs.say_the_unspeakable.request(str(tmp_path / "until")))
-    async with bench.working():
+    (job_id,) = await harness.start(jobs.say_the_unspeakable.request(str(tmp_path / "until")))
+    async with harness.working():
 
         async def half() -> bool:
-            (progress,) = await bench.store.run(bench.store.progress, [job_id])
+            (progress,) = await harness.store.run(harness.store.progress, [job_id])
             return progress is not None and progress.note == "half ?"
 
         await eventually(half)
         (tmp_path / "until").touch()
-        await bench.event(JobDeadLettered, job_id=job_id)
-    assert (await failure_of(bench, job_id)).message == "never ?"
+        await harness.event(JobDeadLettered, job_id=job_id)
+    assert (await failure_of(harness, job_id)).message == "never ?"
     odd, plain = (record for record in caplog.records if record.name == "unspeakable")
     assert odd.getMessage() == "odd ? {1}"
     assert vars(odd)["paths"] == f"{{(1, 2): {Path('/')!r}}}"
@@ -213,10 +215,10 @@ async def test_what_has_no_form_is_told_as_text(
     assert vars(plain)["path"] == repr(Path("/x"))
 
 
-async def test_there_are_no_transactions_in_children(bench: Bench) -> None:
-    (job_id,) = await bench.start(jobs.want_a_transaction.request())
-    await bench.drain()
-    failure = await failure_of(bench, job_id)
+async def test_there_are_no_transactions_in_children(harness: WorkerHarness) -> None:
+    (job_id,) = await harness.start(jobs.want_a_transaction.request())
+    await harness.drain()
+    failure = await failure_of(harness, job_id)
     assert "only available in `async def` handlers without isolate=True" in failure.message
 
 
@@ -321,17 +323,19 @@ async def test_children_die_with_their_worker_even_if_a_fork_of_it_lives(tmp_pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
-async def test_children_that_time_out_while_they_start_leave_nothing(bench: Bench) -> None:
+async def test_children_that_time_out_while_they_start_leave_nothing(
+    harness: WorkerHarness,
+) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    async with bench.working(concurrency=1):
-        (first,) = await bench.start(jobs.pid.request())
-        await bench.event(JobCompleted, job_id=first)
+    async with harness.working(concurrency=1):
+        (first,) = await harness.start(jobs.pid.request())
+        await harness.event(JobCompleted, job_id=first)
         open_before, children_before = descriptors(), len(children())
-        late = await bench.start(*[jobs.out_of_time.request() for _ in range(10)])
+        late = await harness.start(*[jobs.out_of_time.request() for _ in range(10)])
         for job_id in late:
-            await bench.event(JobDeadLettered, job_id=job_id)
+            await harness.event(JobDeadLettered, job_id=job_id)
         # The child that ran the first job was killed with the first of the late ones.
         assert descriptors() <= open_before
         assert len(children()) <= children_before
@@ -340,32 +344,32 @@ async def test_children_that_time_out_while_they_start_leave_nothing(bench: Benc
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT VERIFIED: This machine has no /proc")
 @pytest.mark.parametrize("how", ["crash", "fork and crash"])
 async def test_a_childs_death_is_noticed_and_takes_its_processes_along(
-    bench: Bench, tmp_path: Path, how: str
+    harness: WorkerHarness, tmp_path: Path, how: str
 ) -> None:
-    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), how))
-    await bench.drain()
-    assert (await failure_of(bench, job_id)).type == "ProcessDied"
+    (job_id,) = await harness.start(jobs.leave_a_process.request(str(tmp_path / "pid"), how))
+    await harness.drain()
+    assert (await failure_of(harness, job_id)).type == "ProcessDied"
     await gone(int(read(tmp_path / "pid")))
 
 
 async def test_interrupting_a_job_ends_the_processes_that_it_started(
-    bench: Bench, tmp_path: Path
+    harness: WorkerHarness, tmp_path: Path
 ) -> None:
-    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "hang"))
-    async with bench.working(lease_for=0.3):
+    (job_id,) = await harness.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "hang"))
+    async with harness.working(lease_for=0.3):
         pid = await pid_in(tmp_path / "pid")
         assert alive(pid)
-        await bench.store.run(bench.store.cancel, [job_id])
-        await bench.event(LeaseLost, job_id=job_id)
+        await harness.store.run(harness.store.cancel, [job_id])
+        await harness.event(LeaseLost, job_id=job_id)
         await gone(pid)
 
 
 async def test_processes_that_a_job_left_behind_end_with_the_worker(
-    bench: Bench, tmp_path: Path
+    harness: WorkerHarness, tmp_path: Path
 ) -> None:
-    (job_id,) = await bench.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "return"))
-    async with bench.working():
-        await bench.event(JobCompleted, job_id=job_id)
+    (job_id,) = await harness.start(jobs.leave_a_process.request(str(tmp_path / "pid"), "return"))
+    async with harness.working():
+        await harness.event(JobCompleted, job_id=job_id)
         pid = int(read(tmp_path / "pid"))
         assert alive(pid)
     await gone(pid)
@@ -373,33 +377,33 @@ async def test_processes_that_a_job_left_behind_end_with_the_worker(
 
 @pytest.mark.parametrize("fork", [False, True])
 async def test_handlers_can_stop_the_processes_that_they_start(
-    bench: Bench, tmp_path: Path, fork: bool
+    harness: WorkerHarness, tmp_path: Path, fork: bool
 ) -> None:
-    (job_id,) = await bench.start(jobs.stop_a_process.request(str(tmp_path / "pid"), fork))
-    await bench.drain()
+    (job_id,) = await harness.start(jobs.stop_a_process.request(str(tmp_path / "pid"), fork))
+    await harness.drain()
     expected = signal.SIGTERM if fork else -signal.SIGTERM
-    assert (await bench.get(job_id)).output == str(int(expected))
+    assert (await harness.get(job_id)).output == str(int(expected))
 
 
-async def test_a_worker_without_isolated_jobs_starts_no_process(bench: Bench) -> None:
-    (job_id,) = await bench.start(jobs.name.request())
-    async with bench.working():
-        await bench.event(JobCompleted, job_id=job_id)
+async def test_a_worker_without_isolated_jobs_starts_no_process(harness: WorkerHarness) -> None:
+    (job_id,) = await harness.start(jobs.name.request())
+    async with harness.working():
+        await harness.event(JobCompleted, job_id=job_id)
         assert not [command for command in children() if "spawn_main" in command]
 
 
-async def test_what_a_handler_forks_does_not_answer_in_its_place(bench: Bench) -> None:
+async def test_what_a_handler_forks_does_not_answer_in_its_place(harness: WorkerHarness) -> None:
     codes = {"return": 0, "exit": 0, "exit with 3": 3, "exit with words": 1, "raise": 1}
-    ids = await bench.start(*map(jobs.fork.request, codes))
-    await bench.drain(concurrency=1)
-    assert [(await bench.get(id)).output for id in ids] == [str(code) for code in codes.values()]
+    ids = await harness.start(*map(jobs.fork.request, codes))
+    await harness.drain(concurrency=1)
+    assert [(await harness.get(id)).output for id in ids] == [str(code) for code in codes.values()]
 
 
 async def test_long_logs_of_what_a_handler_forks_arrive_whole(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: WorkerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (job_id,) = await bench.start(jobs.log_from_forks.request(300_000))
-    await bench.drain()
-    assert (await bench.get(job_id)).output == "0"
+    (job_id,) = await harness.start(jobs.log_from_forks.request(300_000))
+    await harness.drain()
+    assert (await harness.get(job_id)).output == "0"
     said = [record.getMessage() for record in caplog.records if record.name == "forked"]
     assert said == ["x" * 300_000] * 30

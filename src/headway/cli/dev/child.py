@@ -93,7 +93,7 @@ async def _develop(app: Headway, port: int, token: str, up: _Up, *, again: bool)
                 lines.close()
     if handlers_go_on():
         with contextlib.suppress(OSError):
-            say("a handler did not stop, and is killed; its job runs again, unless it was cancelled")
+            say("a handler did not stop, and is killed; its job runs again unless it was cancelled")
         os._exit(0)  # else Python would wait for it
 
 

@@ -15,7 +15,7 @@ from headway.ports.observer import Observer
 PATIENCE = 60.0
 
 
-class Office:
+class ObservedApp:
     def __init__(self, url: str, observers: Sequence[Observer] = ()) -> None:
         self.url = url
         self.app = app = Headway(url, observers=[self, *observers], migrate=True)

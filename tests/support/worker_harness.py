@@ -28,7 +28,7 @@ AT_ONCE = Fixed(0)
 E = TypeVar("E")
 
 
-class Bench:
+class WorkerHarness:
     """Also the observer of its workers."""
 
     def __init__(self, store: Store | None = None) -> None:
