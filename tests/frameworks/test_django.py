@@ -49,7 +49,7 @@ DEPOT = {
 
         FRAMEWORK = "django.tasks" if find_spec("django.tasks") else "django_tasks"
         USE_TZ = True
-        INSTALLED_APPS = ["headway.django", "depot"]
+        INSTALLED_APPS = ["headway.django", "depot", "foreign"]
         DATABASES = {
             "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "depot.sqlite3"},
         }
@@ -92,6 +92,10 @@ def test_a_worker_serves_the_queues_that_tasks_name_where_any_is_allowed(tmp_pat
     package.mkdir()
     for name, text in DEPOT.items():
         (package / name).write_text(textwrap.dedent(text))
+    foreign = tmp_path / "foreign"  # somebody else's app, with tasks for a queue that is not here
+    foreign.mkdir()
+    (foreign / "__init__.py").touch()
+    (foreign / "tasks.py").write_text("import another_queue\n")
     env = environment(DJANGO_SETTINGS_MODULE="depot.settings")
     env["PYTHONPATH"] += f":{tmp_path}"
 
