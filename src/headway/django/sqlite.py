@@ -30,8 +30,8 @@ class DjangoSqliteWorkerStore(SqliteStore):
         return await super().migration_status()
 
     def _locate(self) -> None:
-        self._path = sqlite_path(self.using)
-        self.name = f"SQLite file {self._path}"
+        self.path = sqlite_path(self.using)
+        self.name = f"SQLite file {self.path}"
 
 
 class DjangoSqliteClientStore(DjangoConnectionStore, SqliteStore):
@@ -48,5 +48,5 @@ class DjangoSqliteNotifier(SqliteNotifier):
         self._using = using
 
     async def connect(self, callbacks: ConnectionCallbacks) -> NotifierConnection:
-        self._path = sqlite_path(self._using)
+        self.path = sqlite_path(self._using)
         return await super().connect(callbacks)
