@@ -28,10 +28,9 @@ class Command(BaseCommand):
         ours = {"HEADWAY_APP": "headway.django:app", "PYTHONPATH": os.pathsep.join(paths)}
         before, argv = {name: os.environ.get(name) for name in ours}, sys.argv
         os.environ.update(ours)
-        # The name begins usage lines and commands that are printed.
-        sys.argv = ["python manage.py headway", *(each for each in arguments if each != "--")]
+        sys.argv = [argv[0], *(each for each in arguments if each != "--")]
         try:
-            main()
+            main("python manage.py headway")
         except SystemExit as end:
             if end.code:
                 raise
