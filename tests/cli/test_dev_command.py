@@ -50,6 +50,13 @@ MISTAKE = f"{APP}def what is this\n"
 IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 """Before a command: starts it with SIGINT ignored, as `make test &` in a script does."""
 
+HEARING_SIGHUP = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs the command that follows, also where the run ignores SIGHUP, as under nohup."""
+
 
 class Dev:
     """The command, running in a folder with an app.py, and all that it has printed."""
@@ -261,6 +268,7 @@ def test_the_child_does_not_outlive_a_killed_parent(dev: Dev, database: str) -> 
 
 @pytest.mark.slow
 def test_a_handler_that_goes_on_does_not_keep_the_child_of_a_closed_terminal(dev: Dev) -> None:
+    dev.before = (sys.executable, "-c", HEARING_SIGHUP)
     dev.arguments = ("app.py", "--no-dashboard")
     process = dev.start(stdout=subprocess.PIPE)
     assert process.stdout is not None
