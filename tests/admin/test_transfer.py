@@ -28,7 +28,12 @@ from tests.support.servers.postgres import PostgresServer
 
 Make = Callable[[str], Headway]
 
-ROUTES = ["sqlite-postgres", "postgres-sqlite", "sqlite-mongodb", "mongodb-sqlite"]
+ROUTES = [
+    "sqlite-postgres",
+    "postgres-sqlite",
+    pytest.param("sqlite-mongodb", marks=pytest.mark.long),
+    pytest.param("mongodb-sqlite", marks=pytest.mark.long),
+]
 
 
 class Place:

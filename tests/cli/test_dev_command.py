@@ -266,6 +266,7 @@ def test_the_child_does_not_outlive_a_killed_parent(dev: Dev, database: str) -> 
     wait_until(lambda: not lives(worker))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_handler_that_goes_on_does_not_keep_the_child_of_a_closed_terminal(dev: Dev) -> None:
     dev.before = (sys.executable, "-c", HEARING_SIGHUP)

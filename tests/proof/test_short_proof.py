@@ -1,5 +1,5 @@
-"""The short version of `make prove`, so that every run of the tests has it; only the mutants, which
-take a minute and more, are left to `make prove` itself. The seed is fixed: new ones are for
+"""The short version of `make prove`. Left out are the mutants, which take minutes, and the kills
+and crashes, which `tests/system/kills` has as well. The seed is fixed: new ones are for
 `make prove` to try."""
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = (
-    "sim", "kill", "postgres", "network", "sqlite", "poison", "clocks", "deploy", "backlog",
-)  # fmt: skip
+PARTS = ("sim", "network", "sqlite", "poison", "clocks", "deploy", "backlog")
 
 
 @pytest.mark.long

@@ -21,7 +21,9 @@ from headway.stores.sqlite import SqliteStore
 
 S = TypeVar("S", bound=Store)
 
-KINDS = ("memory", "sqlite", "postgres", "mongodb")
+KINDS = ("memory", "sqlite", "postgres", pytest.param("mongodb", marks=pytest.mark.long))
+"""The promises of a store itself (conformance) are tried on MongoDB by `make test`, too; what is
+built on them, by `make test-all`."""
 
 
 class EmptyStores:

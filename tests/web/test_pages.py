@@ -117,6 +117,7 @@ async def test_acting_on_what_is_selected_and_on_all(shop: Shop, visitor: Visito
     assert len((await shop.app.list(limit=100)).jobs) == 10
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_a_bulk_action_goes_on_by_itself(
     shop: Shop, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +137,7 @@ async def test_a_bulk_action_goes_on_by_itself(
     assert requests.count("POST") > 1
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_pausing_a_queue(shop: Shop, visitor: Visitor) -> None:
     await shop.app.start(shop.greet.request("ada"))
@@ -178,6 +180,7 @@ async def test_a_sequence_is_drawn(shop: Shop, visitor: Visitor) -> None:
     await expect(page.get_by_text("Waits for")).to_be_visible()
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_progress_is_live(shop: Shop, visitor: Visitor) -> None:
     sequence = await shop.app.start(shop.resize.request("cat.png"))
@@ -233,6 +236,7 @@ async def test_every_page_is_accessible(shop: Shop, visitor: Visitor) -> None:
         await worker.stop()
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_by_keyboard(shop: Shop, visitor: Visitor) -> None:
     (id,) = await shop.fail(1)
@@ -253,6 +257,7 @@ async def test_by_keyboard(shop: Shop, visitor: Visitor) -> None:
     await expect(page.get_by_role("status")).to_be_visible()
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_a_violation_of_the_policy_would_be_noticed(shop: Shop, visitor: Visitor) -> None:
     image = "<img src='data:,' onerror='hacked = 1'>"
@@ -266,6 +271,7 @@ async def test_a_violation_of_the_policy_would_be_noticed(shop: Shop, visitor: V
     visitor.complaints.clear()
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_dark_is_remembered_and_the_system_is_asked_first(
     shop: Shop, visitor: Visitor
@@ -298,6 +304,7 @@ async def test_a_session_that_has_ended_leads_to_the_login(shop: Shop, visitor: 
     visitor.complaints = [each for each in visitor.complaints if "401" not in each]
 
 
+@pytest.mark.long
 @on_sqlite
 async def test_a_link_of_another_site_finds_the_session(shop: Shop, visitor: Visitor) -> None:
     """Its cookie is not sent with the first request, which must not lead to another login."""

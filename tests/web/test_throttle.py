@@ -116,6 +116,7 @@ async def test_the_right_secret_among_many_guesses_waits_its_turn_too(
         assert (await by_form(client)).status_code == 429
 
 
+@pytest.mark.long
 async def test_guesses_keep_nobody_out_who_has_been_let_in(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
