@@ -33,7 +33,7 @@ endef
 else
 define install
 	"$(2)" -m venv $(1)
-	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(3)
+	$(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $(3)
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(1)/.ready
 endef
