@@ -58,9 +58,8 @@ def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = 
     plan = Plan()
     for request in requests:
         _check_startable(request)
-        if options:
-            request = request.with_options(options)  # noqa: PLW2901
-        _add_job(request, plan.jobs, origin_id, root_id, only_for=None, trace=None)
+        chosen = request.with_options(options) if options else request
+        _add_job(chosen, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
     return plan
 

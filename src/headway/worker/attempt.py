@@ -125,7 +125,7 @@ class Attempt:
         it has all the time it needs. Where the message is gone and the handler goes on, something
         has dropped the cancellation, such as `asyncio.wait_for` of Python 3.11."""
         with contextlib.suppress(AttributeError):  # the task may hold the message, too
-            setattr(self.task, "_cancel_message", None)  # noqa: B010
+            setattr(self.task, "_cancel_message", None)  # noqa: B010 - asyncio does not declare it
         pause = min(pause * 2, LONGEST_PAUSE)
         if message() is None:
             self._cancel(pause)
