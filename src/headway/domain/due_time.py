@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from headway.domain.validation import check_moment, check_seconds
-from headway.errors import InvalidOption
+from headway.domain.validation import check_moment, check_seconds, sum_of_lengths
 
 
 class At(msgspec.Struct, frozen=True):
@@ -34,15 +33,9 @@ class After:
         minutes: float = 0,
         seconds: float = 0,
     ) -> None:
-        try:
-            given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-            total = ((delay or timedelta()) + given).total_seconds()
-        except (TypeError, ValueError, OverflowError):  # not numbers, nan, or too large
-            raise InvalidOption(
-                "After(...) takes a timedelta, or days, hours, minutes and seconds as numbers, of "
-                "100 years at most"
-            ) from None
-        self.seconds: Final = check_seconds("After(...)", max(0.0, total), zero=True)
+        what = "After(...)"
+        total = sum_of_lengths(what, delay, days, hours, minutes, seconds).total_seconds()
+        self.seconds: Final = check_seconds(what, max(0.0, total), zero=True)
 
     def __repr__(self) -> str:
         return f"After(seconds={self.seconds})"

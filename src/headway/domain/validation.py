@@ -143,6 +143,24 @@ def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
     return float(seconds)
 
 
+def sum_of_lengths(
+    what: str, length: object, days: float, hours: float, minutes: float, seconds: float
+) -> timedelta:
+    """The length of time that is given as a timedelta, as numbers, or as both."""
+    try:
+        given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if not length:
+            return given
+        if isinstance(length, timedelta):
+            return length + given
+    except (TypeError, ValueError, OverflowError):  # not numbers, nan, or too large
+        pass
+    raise InvalidOption(
+        f"{what} takes a timedelta, or days, hours, minutes and seconds as numbers, of "
+        "100 years at most"
+    )
+
+
 def check_moment(what: str, moment: object) -> datetime:
     """Return `moment` if it has a time zone and lies within the allowed years."""
     if not isinstance(moment, datetime):
