@@ -1,7 +1,7 @@
-"""Makes the sync client of the async one: `make sync` writes client/sync_client.py.
+"""Makes the sync client of the async one: `make sync` writes client/sync_*.py.
 
-The text of client/client.py is taken as it is but for the replacements below, in this order; ruff
-then drops the imports that are left over, and formats. A test fails while the file is out of date.
+The text of each module is taken as it is but for the replacements below, in this order; ruff then
+drops the imports that are left over, and formats. A test fails while a file is out of date.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[1] / "src" / "headway" / "client"
-SOURCE = CLIENT / "client.py"
-TARGET = CLIENT / "sync_client.py"
+MODULES = {
+    "client": "The client without an event loop, for Flask, Django and scripts.",
+    "schedules": "Schedules at run time without an event loop: `app.sync.schedules`.",
+    "store_calls": "Runs operations for a sync client, and publishes their effects.",
+}
+"""The modules that have a twin, and the docstrings of the twins."""
 
-HEADER = "# Made from client.py by scripts/make_sync.py: change that, then run `make sync`.\n"
 REPLACEMENTS = {
-    r'^""".*?"""': '"""The client without an event loop, for Flask, Django and scripts."""',
     r"\basync (?=def|with)": "",
     r"\bawait ": "",
-    r"\b(Client|Sequence|Completion)\b": r"Sync\1",
+    r"\b(Client|Sequence|Completion|Schedules|StoreCalls)\b": r"Sync\1",
+    r"\bheadway\.client\.(client|store_calls)\b": r"headway.client.sync_\1",
     r"\bAbstractAsyncContextManager\[(SyncCompletion\[\w+\])\]": r"\1",
     r"\bSyncCompletion\.open\(": "SyncCompletion(",
     r"\bany number of tasks\b": "any number of threads",
@@ -32,18 +35,29 @@ REPLACEMENTS = {
 }
 
 
-def sync_source() -> str:
-    text = SOURCE.read_text("utf-8")
-    for pattern, replacement in REPLACEMENTS.items():
-        text, found = re.subn(pattern, replacement, text, flags=re.DOTALL)
-        if not found:
-            raise SystemExit(f"nothing in {SOURCE.name} matches {pattern!r}: drop or repair it")
-    return _ruff("format", _ruff("check", HEADER + text, "--fix-only", "--select=F401,I"))
+def sync_sources() -> dict[Path, str]:
+    """The twins by path."""
+    unused = set(REPLACEMENTS)
+    sources: dict[Path, str] = {}
+    for name, docstring in MODULES.items():
+        text = (CLIENT / f"{name}.py").read_text("utf-8")
+        text = re.sub(r'^""".*?"""', f'"""{docstring}"""', text, flags=re.DOTALL)
+        for pattern, replacement in REPLACEMENTS.items():
+            text, found = re.subn(pattern, replacement, text, flags=re.DOTALL)
+            if found:
+                unused.discard(pattern)
+        header = f"# Made from {name}.py by scripts/make_sync.py: change that, then run `make sync`.\n"
+        target = CLIENT / f"sync_{name}.py"
+        checked = _ruff(target, "check", header + text, "--fix-only", "--select=F401,I")
+        sources[target] = _ruff(target, "format", checked)
+    if unused:
+        raise SystemExit(f"no module matches {unused.pop()!r}: drop or repair it")
+    return sources
 
 
-def _ruff(command: str, text: str, *options: str) -> str:
+def _ruff(target: Path, command: str, text: str, *options: str) -> str:
     return subprocess.run(
-        [sys.executable, "-m", "ruff", command, "-q", *options, f"--stdin-filename={TARGET}", "-"],
+        [sys.executable, "-m", "ruff", command, "-q", *options, f"--stdin-filename={target}", "-"],
         input=text,
         capture_output=True,
         text=True,
@@ -52,4 +66,5 @@ def _ruff(command: str, text: str, *options: str) -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(sync_source(), "utf-8")
+    for target, text in sync_sources().items():
+        target.write_text(text, "utf-8")

@@ -7,20 +7,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import ParamSpec, Self, TypeVar, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from headway.admin.actions import StoreActions
 from headway.admin.questions import StoreQuestions
 from headway.after_commit.observer_group import Observers
 from headway.client.client import Client
+from headway.client.schedules import Schedules
 from headway.client.sync_headway import SyncHeadway
-from headway.domain.request import Bs
+from headway.domain.request import Bs, Request
+from headway.domain.schedules.timetable import Timetable
+from headway.domain.validation import check_name
 from headway.errors import ConfigurationError
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import ImplementationDecorator, JobDecorator
 from headway.jobs.handler import Handler
 from headway.jobs.job_type import AnyType, ContinuationType
 from headway.jobs.registry import Registry
+from headway.jobs.schedule_definition import ScheduleOptions, define_schedule
 from headway.notifiers.local import LocalNotifier
 from headway.notifiers.urls import notifier_for_store, notifier_from_url
 from headway.observers.logs import LogObserver
@@ -114,6 +118,14 @@ class Headway(Client, Forkable):
             codec=self.codec,
             clock=self.clock,
         )
+        self.schedules = Schedules(
+            self.store,
+            self,
+            observers=self.observers,
+            clock=self.clock,
+            publisher=self._publisher,
+        )
+        """Schedules at run time: put, get, list, runs, pause, resume, trigger, backfill, delete."""
         self._transactions = transactions
         self._questions = StoreQuestions(self.store, self.registry, self.clock)
         self._migrate = bool(migrate)
@@ -137,6 +149,18 @@ class Headway(Client, Forkable):
         """Make declared job types known here by name, without a handler."""
         for type_ in types:
             self.registry.add(type_)
+
+    def schedule(
+        self,
+        name: str,
+        timetable: Timetable,
+        request: Request[Any],
+        /,
+        **options: Unpack[ScheduleOptions],
+    ) -> None:
+        """Declare a schedule: workers store it when they start, and start a job at each tick."""
+        check_name("schedule", name)
+        self.registry.add_schedule(name, define_schedule(name, timetable, request, {**options}))
 
     async def open(self) -> None:
         """Connect; `async with app:` does it. Each call needs a `close`."""
@@ -189,6 +213,7 @@ class Headway(Client, Forkable):
             middleware=middleware,
             clock=self.clock,
             transactions=self._transactions,
+            schedules=self.registry.schedules(),
         )
 
     def handlers(self) -> Mapping[str, Handler]:

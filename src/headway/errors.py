@@ -10,6 +10,7 @@
     │   └── AmbiguousId           several jobs have ids with this ending
     ├── ConfigurationError        the app is put together wrongly: URLs, extras, registration
     ├── JobNotFound
+    ├── ScheduleNotFound
     ├── WrongState                the state of the job does not allow the action
     ├── SequencesNeeded           other sequences depend on those that are to be deleted
     ├── ResultError               waiting for a sequence gave no result
@@ -122,6 +123,14 @@ class JobNotFound(HeadwayError):
         self.job_id = job_id
         named = job_id if len(job_id) >= 36 else f"whose id ends with {job_id}"
         super().__init__(f"there is no job {named}; it never existed, was deleted, or was pruned")
+
+
+class ScheduleNotFound(HeadwayError, LookupError):
+    """There is no schedule of this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no schedule {name!r}; `headway schedules list` shows them all")
 
 
 class WrongState(HeadwayError):

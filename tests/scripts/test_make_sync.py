@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scripts.make_sync import TARGET, sync_source
+from scripts.make_sync import sync_sources
 
 
 def test_the_sync_client_is_up_to_date() -> None:
-    assert TARGET.read_text("utf-8") == sync_source(), "run `make sync`"
+    for path, text in sync_sources().items():
+        assert path.read_text("utf-8") == text, "run `make sync`"

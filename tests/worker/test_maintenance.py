@@ -23,7 +23,7 @@ from headway.testing.clock import ManualClock
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
-from headway.worker.maintenance import Maintenance
+from headway.worker.background.maintenance import Maintenance
 from headway.worker.settings import Retention, WorkerSettings
 from tests.support.worker_harness import WorkerHarness
 

@@ -23,7 +23,13 @@ from headway.domain.events import (
 )
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.settlement import Freed
-from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
+from headway.ports.notifications import (
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SchedulesChanged,
+    SequenceEnded,
+)
 from headway.ports.store import Inserted
 
 
@@ -43,10 +49,21 @@ class Effects:
     """Ids of sequences."""
     lost: list[OwnershipLost] = field(default_factory=list[OwnershipLost])
     events: list[Event] = field(default_factory=list[Event])
+    schedules_changed: bool = False
+    """A schedule may be due earlier than workers know."""
 
     @property
     def notifications(self) -> list[Notification]:
-        return [*self.scheduled.values(), *self.lost, *map(SequenceEnded, self.ended)]
+        return [
+            *self.scheduled.values(),
+            *self.lost,
+            *map(SequenceEnded, self.ended),
+            *self.changes,
+        ]
+
+    @property
+    def changes(self) -> list[SchedulesChanged]:
+        return [SchedulesChanged()] if self.schedules_changed else []
 
     def schedule(self, queue: str, type: str, run_at: datetime | None, *, count: int = 1) -> None:
         """Jobs can be claimed from `run_at` on; None: from a moment that only the store knows."""
@@ -134,6 +151,7 @@ class Effects:
         self.ended += later.ended
         self.lost += later.lost
         self.events += later.events
+        self.schedules_changed |= later.schedules_changed
 
 
 def creation(

@@ -99,6 +99,7 @@ class Publisher:
         else:
             notifications = self._for_others(effects, self._own_worker)
         notifications += effects.lost
+        notifications += effects.changes
         if effects.ended and self._may_be_awaited():
             notifications += map(SequenceEnded, effects.ended)
         return notifications

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Unpack, cast, overload
 
 from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
@@ -25,7 +25,7 @@ from headway.client.references import (
     target_ids,
 )
 from headway.client.result import POLL_EVERY, wait_for_result_sync
-from headway.domain.events import StoreFailed
+from headway.client.sync_store_calls import SyncStoreCalls
 from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.request import (
@@ -39,7 +39,6 @@ from headway.domain.request import (
 )
 from headway.domain.validation import check_name
 from headway.domain.views import Progress
-from headway.errors import StoreError
 from headway.jobs.job_type import AnyType, ContinuationType
 from headway.jobs.payloads import Payloads
 from headway.jobs.plan import Plan, plan_start
@@ -47,12 +46,7 @@ from headway.jobs.registry import Registry
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
 from headway.ports.notifier import Notifier
-from headway.ports.statement import Operation
 from headway.ports.store import Store
-from headway.runtime.store_errors import in_short
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class SyncSequence(Handle[R_co]):
@@ -76,7 +70,7 @@ class SyncSequence(Handle[R_co]):
         return self._client.current(self)
 
 
-class SyncClient:
+class SyncClient(SyncStoreCalls):
     """Safe to use from any number of threads. A verb with a `tx` works in the caller's transaction:
     after a rollback it has done nothing."""
 
@@ -91,13 +85,15 @@ class SyncClient:
         clock: Clock,
         poll_every: float = POLL_EVERY,
     ) -> None:
-        self._store = store
+        super().__init__(
+            store,
+            observers=observers,
+            clock=clock,
+            publisher=Publisher(store, notifier, observers),
+        )
         self._registry = registry
-        self._observers = observers
-        self._clock = clock
         self._poll_every = poll_every
         self._payloads = Payloads(registry, codec)
-        self._publisher = Publisher(store, notifier, observers)
 
     def request(self, type: str, /, **arguments: Any) -> Request[Any]:
         """A request by the name of a job type. Raises UnknownJobType if the app has none. Starting
@@ -300,20 +296,3 @@ class SyncClient:
             type=None if type is None else type.name,
             tx=tx,
         )
-
-    def _run(
-        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        try:
-            if tx is None:
-                return self._store.run_sync(operation, *args, **kwargs)
-            return self._store.run_in_sync(tx, operation, *args, **kwargs)
-        except StoreError as error:
-            self._observers.observe(StoreFailed(None, "client", in_short(error)))
-            raise
-
-    def _tell(self, tx: Any, effects: Effects) -> None:
-        if tx is None:
-            self._publisher.publish_soon(effects)
-        else:
-            self._publisher.publish_with_sync(tx, effects)

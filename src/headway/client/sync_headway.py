@@ -8,6 +8,7 @@ from typing import Self
 
 from headway.after_commit.observer_group import Observers
 from headway.client.sync_client import SyncClient
+from headway.client.sync_schedules import SyncSchedules
 from headway.jobs.registry import Registry
 from headway.ports.clock import Clock
 from headway.ports.codec import Codec
@@ -38,6 +39,13 @@ class SyncHeadway(SyncClient, Forkable):
             observers=observers,
             codec=codec,
             clock=clock,
+        )
+        self.schedules = SyncSchedules(
+            store.resource,
+            self,
+            observers=observers,
+            clock=clock,
+            publisher=self._publisher,
         )
         self._resources = store, notifier
         self.in_child()

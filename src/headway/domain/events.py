@@ -13,6 +13,8 @@ Names are in the past tense. No event holds a payload, but the frames of an `exc
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from headway.errors import Failure
@@ -241,6 +243,35 @@ class TypesUnattended(msgspec.Struct, frozen=True, gc=False):
     types: tuple[str, ...]
 
 
+class ScheduleEvent(msgspec.Struct, frozen=True, gc=False):
+    schedule: str
+    type: str
+    """The job type that it starts."""
+
+
+class ScheduleFired(ScheduleEvent, frozen=True, gc=False):
+    job_id: str
+    tick: datetime
+    seconds: float
+    """Seconds between the tick and the start of its job, by the store's clock."""
+
+
+class ScheduleSkipped(ScheduleEvent, frozen=True, gc=False):
+    """Ticks started no job."""
+
+    tick: datetime
+    """The last one of them."""
+    reason: str
+    """`overlap`: the last sequence had not ended. `missed`: no worker fired the tick in time."""
+    count: int
+
+
+class SchedulesRefused(msgspec.Struct, frozen=True, gc=False):
+    """Declared schedules were not stored: schedules of these names were put at run time."""
+
+    names: tuple[str, ...]
+
+
 Event = (
     WorkerStarted
     | WorkerStopping
@@ -275,6 +306,9 @@ Event = (
     | JobsDeleted
     | JobsPruned
     | TypesUnattended
+    | ScheduleFired
+    | ScheduleSkipped
+    | SchedulesRefused
 )
 
 LEASE_LOST_BY_REASON: dict[str, type[LeaseLost]] = {

@@ -32,6 +32,7 @@ from headway.jobs.job_type import (
     AnyType,
     ContinuationType,
     Definition,
+    EntryOptions,
     FunctionContinuationType,
     FunctionJobType,
     TypeOptions,
@@ -39,6 +40,7 @@ from headway.jobs.job_type import (
     result_coders,
 )
 from headway.jobs.registry import Registry
+from headway.jobs.schedule_definition import schedule_of_type
 from headway.jobs.signature import Signature, handler_function, read_signature
 from headway.ports.codec import Codec
 
@@ -61,6 +63,7 @@ class _Decorator:
         function = handler_function(given)
         options = dict(self._options)
         name = options.pop("name", None)
+        timetable = options.pop("schedule", None)
         name = check_name("job type", function.__name__ if name is None else name)
         signature = read_signature(function)
         definition = define(
@@ -73,7 +76,10 @@ class _Decorator:
             options=options,
         )
         made = kind(definition, function)
+        schedule = None if timetable is None else schedule_of_type(made, timetable)
         self._registry.add(made, _handler(definition, function, signature, self._codec))
+        if schedule is not None:
+            self._registry.add_schedule(name, schedule)
         return made
 
 
@@ -195,7 +201,7 @@ class JobDecorator(_Decorator):
     def __call__(self, function: Callable[P, R], /) -> FunctionJobType[P, R, P, R]: ...
     @overload
     def __call__(
-        self, /, *, entry: Literal[True] = True, **options: Unpack[TypeOptions]
+        self, /, *, entry: Literal[True] = True, **options: Unpack[EntryOptions]
     ) -> JobDecorator: ...
     @overload
     def __call__(

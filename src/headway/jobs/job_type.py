@@ -18,6 +18,7 @@ from headway.domain.request import (
     changed_options,
 )
 from headway.domain.retry import Backoff, RetryPolicy
+from headway.domain.schedules.timetable import Timetable
 from headway.domain.validation import check_name, check_seconds
 from headway.errors import ConfigurationError
 from headway.jobs.arguments import Arguments, NamedArguments, OneArgument
@@ -43,6 +44,13 @@ class TypeOptions(JobOptions, total=False):
     """Run the whole handler in one transaction."""
     retention: float | timedelta | None
     """Retention of finished sequences that began with this type; None: the worker's setting."""
+
+
+class EntryOptions(TypeOptions, total=False):
+    """Options of a job type whose jobs can begin a sequence."""
+
+    schedule: Timetable
+    """Start a job at each tick, under a schedule with the name of the type."""
 
 
 @dataclass(frozen=True, slots=True)

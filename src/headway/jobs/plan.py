@@ -57,7 +57,7 @@ def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = 
         origin_id, root_id = attempt.claimed.id, attempt.claimed.root_id
     plan = Plan()
     for request in requests:
-        _check_startable(request)
+        check_startable(request)
         chosen = request.with_options(options) if options else request
         _add_job(chosen, plan.jobs, origin_id, root_id, only_for=None, trace=None)
         plan.heads.append(len(plan.jobs) - 1)
@@ -68,7 +68,7 @@ def plan_successor(
     request: AnyRequest, parent: ClaimedJob | JobRecord, trace: str | None = None
 ) -> Succession:
     """The job that continues the sequence of `parent`, with `trace` or the trace of `parent`."""
-    _check_blocker_count(request)
+    check_blocker_count(request)
     if request.options.dedup is not None:
         raise InvalidOption(
             f"a continuation cannot be deduplicated ({request.type!r}): its sequence exists "
@@ -124,7 +124,7 @@ def _add_job(
     trace: str | None,
 ) -> str:
     """Append the request's job, after its blockers; the id of the job."""
-    _check_blocker_count(request)
+    check_blocker_count(request)
     job_id = request.id or new_id()
     blockers: tuple[str, ...] = ()
     if request.blockers:
@@ -202,7 +202,7 @@ def _blockers(
             ids.append(check_id(blocker))
         else:
             _check_blocker(request, blocker)
-            _check_startable(blocker)
+            check_startable(blocker)
             ids.append(_add_job(blocker, jobs, origin_id, root_id, only_for, trace))
     return tuple(ids)
 
@@ -215,7 +215,8 @@ def _check_blocker(request: AnyRequest, blocker: object) -> None:
         )
 
 
-def _check_startable(request: object) -> None:
+def check_startable(request: object, call: str = "app.start(") -> None:
+    """Refuse what is not a request for a job that can begin a sequence."""
     if isinstance(request, Request):
         return
     if isinstance(request, ContinuationRequest):
@@ -223,13 +224,14 @@ def _check_startable(request: object) -> None:
             f"job type {request.type!r} can only continue a sequence; "
             "declare it without entry=False to start it"
         )
+    name = getattr(request, "name", None)
     raise InvalidRequest(
-        "start takes a request: write `app.start(charge.request(...))`, "
-        f"not `app.start({getattr(request, 'name', 'something else')})`"
+        f"start takes a request: write `{call}{name or 'charge'}.request(...))`, "
+        f"not `{call}{name or 'something else'})`"
     )
 
 
-def _check_blocker_count(request: AnyRequest) -> None:
+def check_blocker_count(request: AnyRequest) -> None:
     given = len(request.blockers)
     if request.needs is None or request.needs == given:
         return

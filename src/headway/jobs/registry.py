@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.errors import ConfigurationError, UnknownJobType
 from headway.jobs.handler import Handler
 from headway.jobs.job_type import AnyType
@@ -17,6 +18,7 @@ class Registry:
     def __init__(self) -> None:
         self._types: dict[str, AnyType] = {}
         self._handlers: dict[str, Handler] = {}
+        self._schedules: dict[str, ScheduleDefinition] = {}
 
     def add(self, type: AnyType, handler: Handler | None = None) -> None:
         """Add a job type. Without a handler this process can start its jobs, but not run them."""
@@ -34,6 +36,20 @@ class Registry:
         self._types[type.name] = type
         if handler is not None:
             self._handlers[type.name] = handler
+
+    def add_schedule(self, name: str, definition: ScheduleDefinition) -> None:
+        """Declare a schedule; the same declaration twice is fine."""
+        known = self._schedules.setdefault(name, definition)
+        if known != definition:
+            raise ConfigurationError(
+                f"schedule {name!r} is declared twice: as {known.timetable} for {known.job.type!r} "
+                f"and as {definition.timetable} for {definition.job.type!r}; give one of them "
+                "another name"
+            )
+
+    def schedules(self) -> Mapping[str, ScheduleDefinition]:
+        """The declared schedules by name."""
+        return MappingProxyType(self._schedules)
 
     def type(self, name: str) -> AnyType:
         """The job type of that name. Raises UnknownJobType, with the closest known name."""

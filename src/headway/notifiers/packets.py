@@ -11,6 +11,7 @@ from headway.ports.notifications import (
     JobsScheduled,
     Notification,
     OwnershipLost,
+    SchedulesChanged,
     SequenceEnded,
     Topic,
 )
@@ -25,6 +26,8 @@ class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduled: tuple[JobsScheduled, ...] = msgspec.field(default=(), name="s")
     ended: tuple[str, ...] = msgspec.field(default=(), name="e")
     lost: tuple[OwnershipLost, ...] = msgspec.field(default=(), name="l")
+    schedules: bool = msgspec.field(default=False, name="t")
+    """Schedules have changed."""
     origin: str = msgspec.field(default="", name="o")
     """The sending notifier, which has told its own subscribers; empty: no subscriber was told."""
     awaiting: bool = msgspec.field(default=False, name="w")
@@ -34,7 +37,8 @@ class Packet(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def notifications(self) -> list[Notification]:
-        return [*self.scheduled, *map(SequenceEnded, self.ended), *self.lost]
+        changed = [SchedulesChanged()] if self.schedules else []
+        return [*self.scheduled, *map(SequenceEnded, self.ended), *self.lost, *changed]
 
 
 Message = tuple[Topic, bytes]
@@ -58,6 +62,7 @@ def pack(
     scheduled: list[JobsScheduled] = []
     ended: list[str] = []
     lost: list[OwnershipLost] = []
+    changed = False
     for item in notifications:
         match item:
             case JobsScheduled():
@@ -66,6 +71,8 @@ def pack(
                 ended.append(item.sequence_id)
             case OwnershipLost():
                 lost.append(item)
+            case SchedulesChanged():
+                changed = True
     return [
         *_split(
             Topic.SCHEDULED,
@@ -75,6 +82,7 @@ def pack(
         ),
         *_split(Topic.ENDED, ended, lambda part: Packet(ended=tuple(part), origin=origin), largest),
         *_split(Topic.LOST, lost, lambda part: Packet(lost=tuple(part), origin=origin), largest),
+        *((Topic.SCHEDULES, encode(Packet(schedules=True, origin=origin))) for _ in range(changed)),
     ]
 
 

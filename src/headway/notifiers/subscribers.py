@@ -14,6 +14,7 @@ from headway.ports.notifications import (
     JobsScheduled,
     Notification,
     OwnershipLost,
+    SchedulesChanged,
     SequenceEnded,
 )
 from headway.ports.notifier import Listener, NotifierStatus, StatusListener
@@ -56,6 +57,7 @@ class Subscribers:
         self._by_queue: dict[str, _Group] = {}
         self._by_sequence: dict[str, _Group] = {}
         self._by_worker: dict[str, _Group] = {}
+        self._of_schedules: _Group = {}
         self._turn = 0
 
     def __len__(self) -> int:
@@ -72,6 +74,8 @@ class Subscribers:
                 index.setdefault(key, {})[subscriber] = None
             if subscriber.interest.everything:
                 self._of_everything[subscriber] = None
+            elif subscriber.interest.schedules:
+                self._of_schedules[subscriber] = None
 
     def remove(self, subscriber: Subscriber) -> None:
         with self._lock:
@@ -164,7 +168,11 @@ class Subscribers:
             if notification.type in subscriber.interest.types:
                 yield subscriber
 
-    def _interested(self, notification: SequenceEnded | OwnershipLost) -> Iterable[Subscriber]:
+    def _interested(
+        self, notification: SequenceEnded | OwnershipLost | SchedulesChanged
+    ) -> Iterable[Subscriber]:
+        if isinstance(notification, SchedulesChanged):
+            return tuple(self._of_schedules)
         if isinstance(notification, SequenceEnded):
             return tuple(self._by_sequence.get(notification.sequence_id, ()))
         if notification.worker is not None:
@@ -185,6 +193,7 @@ class Subscribers:
     def _remove(self, subscriber: Subscriber) -> None:
         subscriber.gone = True
         self._of_everything.pop(subscriber, None)
+        self._of_schedules.pop(subscriber, None)
         if subscriber not in self._everyone:
             return
         del self._everyone[subscriber]

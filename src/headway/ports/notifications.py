@@ -45,15 +45,20 @@ class OwnershipLost(msgspec.Struct, frozen=True, tag_field="kind", tag="lost"):
     """The worker that ran it; None: unknown, so every worker is told."""
 
 
-Notification = JobsScheduled | SequenceEnded | OwnershipLost
+class SchedulesChanged(msgspec.Struct, frozen=True, tag_field="kind", tag="schedules"):
+    """A schedule was put or resumed: it may be due earlier than workers know."""
+
+
+Notification = JobsScheduled | SequenceEnded | OwnershipLost | SchedulesChanged
 
 
 class Topic(StrEnum):
-    """The three kinds of notifications; each can be subscribed to by itself."""
+    """The kinds of notifications; each can be subscribed to by itself."""
 
     SCHEDULED = "scheduled"
     ENDED = "ended"
     LOST = "lost"
+    SCHEDULES = "schedules"
 
 
 class Interest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +71,8 @@ class Interest(msgspec.Struct, frozen=True, kw_only=True):
     """Ends of these sequences."""
     worker: str | None = None
     """Lost jobs of this worker."""
+    schedules: bool = False
+    """Changes of schedules."""
     everything: bool = False
     """All notifications, without taking a share of any budget."""
 
@@ -77,6 +84,7 @@ class Interest(msgspec.Struct, frozen=True, kw_only=True):
             Topic.SCHEDULED: bool(self.queues and self.types),
             Topic.ENDED: bool(self.sequences),
             Topic.LOST: self.worker is not None,
+            Topic.SCHEDULES: self.schedules,
         }
         return frozenset(topic for topic, yes in wanted.items() if yes)
 

@@ -25,7 +25,7 @@ Transient errors (connection lost, serialization failure, database starting up) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -46,6 +46,11 @@ from headway.domain.queries import (
     QueueRecord,
     Tally,
     WorkerRecord,
+)
+from headway.domain.schedules.schedule import (
+    ScheduleAdvance,
+    ScheduleRecord,
+    ScheduleRun,
 )
 from headway.domain.settlement import Freed, Settled, Settlement
 from headway.domain.views import AuditPage, AuditRecord, Count, Progress
@@ -260,9 +265,12 @@ class Operations(Protocol):
         thousand of them; the number deleted."""
         ...
 
-    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(
+        self, worker: WorkerRecord, *, now: datetime | None = None
+    ) -> Operation[float | None]:
         """Write the record of a living worker; the store sets `seen_at` (and `started_at` the
-        first time)."""
+        first time). The answer is that of `next_schedule` for the schedules that the worker
+        declares, without a further statement; None if the worker fires no schedules."""
         ...
 
     def workers(self) -> Operation[list[WorkerRecord]]: ...
@@ -329,6 +337,62 @@ class Operations(Protocol):
     def delete_ended(self, ids: Sequence[str]) -> Operation[list[str]]:
         """Delete the whole sequences of these jobs that have ended and are no blockers of a job
         that has not completed, as `prune` does; the ids of the deleted jobs. Other jobs stay."""
+        ...
+
+    def insert_scheduled(
+        self, jobs: Sequence[NewJob], *, now: datetime | None = None
+    ) -> Operation[list[Inserted]]:
+        """Store the jobs of ticks; they have no blockers and no deduplication key. A job whose id
+        is taken is not stored, and counts as deduplicated."""
+        ...
+
+    def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:
+        """Store schedules as they are given, over stored ones of the same names. The caller has
+        locked those."""
+        ...
+
+    def schedules(
+        self, names: Sequence[str], *, lock: bool = False
+    ) -> Operation[list[ScheduleRecord | None]]:
+        """The schedules of these names, in order; with `lock`, held until the transaction ends."""
+        ...
+
+    def list_schedules(
+        self, *, after: str | None = None, limit: int = 1_000
+    ) -> Operation[list[ScheduleRecord]]:
+        """Schedules by name, by Unicode code points, from the first name after `after` on."""
+        ...
+
+    def due_schedules(
+        self,
+        declared: Collection[str],
+        limit: int,
+        *,
+        ended: Collection[str] = (),
+        now: datetime | None = None,
+    ) -> Operation[list[ScheduleRecord]]:
+        """Schedules whose `next_at` has come, oldest first, and those of `ended` with a tick that
+        waits; none that are paused, nor declared ones that are not in `declared`. They are locked
+        until the transaction ends; schedules that another transaction has locked are left out."""
+        ...
+
+    def next_schedule(
+        self, declared: Collection[str], *, now: datetime | None = None
+    ) -> Operation[float | None]:
+        """Seconds until the next `next_at` of the schedules that `due_schedules` selects from, by
+        the store's clock, 0 or less if it has come; None: there is no such schedule."""
+        ...
+
+    def advance_schedules(self, advances: Sequence[ScheduleAdvance]) -> Operation[None]:
+        """Keep what firing changed in schedules that this transaction has locked."""
+        ...
+
+    def schedule_runs(self, name: str) -> Operation[list[ScheduleRun]]:
+        """The last ticks of a schedule, at most `KEPT_RUNS`, newest first."""
+        ...
+
+    def delete_schedules(self, names: Sequence[str]) -> Operation[list[str]]:
+        """Delete schedules and their runs; their jobs stay. The names of the deleted ones."""
         ...
 
 

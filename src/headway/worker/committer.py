@@ -8,6 +8,7 @@ cannot be stored harms no other. Only if the store refuses the data, the job is 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headway.after_commit.effects import Effects, creation
 from headway.after_commit.publisher import Publisher
@@ -49,8 +50,11 @@ class Committer:
         publisher: Publisher,
         reporter: Reporter,
         outage: Outage,
+        scheduled_ended: Callable[[str], None],
     ) -> None:
+        """`scheduled_ended` is told of sequences that a schedule started, by its name."""
         self._schedule = schedule
+        self._scheduled_ended = scheduled_ended
         self._publisher = publisher
         self._reporter = reporter
         self._outage = outage
@@ -227,6 +231,8 @@ class Committer:
             match attempt.settlement:
                 case Complete(successor=None) | Fail():
                     effects.ended.append(attempt.claimed.sequence_id)
+                    if attempt.claimed.schedule is not None:
+                        self._scheduled_ended(attempt.claimed.schedule)
                 case None:
                     pass
                 case settlement:

@@ -103,6 +103,8 @@ class WorkerSettings:
     """Time that running jobs have to end when the worker stops."""
     reap_every: float | None = None
     """Pause between two looks for expired leases. None: a tenth of the lease, at most a second."""
+    schedules: bool = True
+    """Fire schedules: start jobs at their ticks."""
     maintain_every: float = 60.0
     forget_workers_after: float = 300.0
     forget_audit_after: float = 90 * 86_400.0
@@ -220,6 +222,7 @@ class WorkerOptions(TypedDict, total=False):
     prefetch_for: float
     grace: float
     reap_every: float | None
+    schedules: bool
     maintain_every: float
     forget_workers_after: float
     forget_audit_after: float

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headway.after_commit.observer_group import gathered
+from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.domain.views import Health
 from headway.errors import ConfigurationError
 from headway.jobs.handler import Handler
@@ -44,9 +45,10 @@ class Worker:
         clock: Clock | None = None,
         transactions: BeginTransaction | None = None,
         heartbeat_runner: Callable[[Store], HeartbeatRunner] = HeartbeatThread,
+        schedules: Mapping[str, ScheduleDefinition] | None = None,
     ) -> None:
         """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
-        the store."""
+        the store. `schedules` are those that the code of this worker declares."""
         if not handlers:
             raise ConfigurationError("a worker needs at least one job type with a handler")
         self.settings = settings or WorkerSettings()
@@ -58,6 +60,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._transactions = transactions or store.begin
         self._heartbeat_runner = heartbeat_runner
+        self._schedules = schedules or {}
         self._run: WorkerRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._process = os.getpid()
@@ -95,6 +98,7 @@ class Worker:
             begin=self._transactions,
             heartbeat_runner=self._heartbeat_runner(self._store),
             drain=drain,
+            schedules=self._schedules,
         )
         try:
             await current.work()

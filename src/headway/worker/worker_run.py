@@ -20,9 +20,16 @@ import msgspec
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
 from headway.domain.queries import WorkerRecord
+from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.domain.views import Health
 from headway.jobs.handler import Handler
-from headway.ports.notifications import Interest, JobsScheduled, Notification, OwnershipLost
+from headway.ports.notifications import (
+    Interest,
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SchedulesChanged,
+)
 from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.runtime.poll_interval import polling_saved
 from headway.worker.attempt import SHUTDOWN
@@ -41,8 +48,9 @@ from headway.worker.leases.heartbeat_thread import HeartbeatRunner
 from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
 from headway.worker.loop_watch import LoopWatch
-from headway.worker.maintenance import Maintenance
-from headway.worker.progress import ProgressWriter
+from headway.worker.background.maintenance import Maintenance
+from headway.worker.background.progress import ProgressWriter
+from headway.worker.background.scheduler import Scheduler
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of
@@ -80,6 +88,7 @@ class WorkerRun:
         begin: BeginTransaction,
         heartbeat_runner: HeartbeatRunner,
         drain: bool,
+        schedules: Mapping[str, ScheduleDefinition],
     ) -> None:
         settings, store = environment.settings, environment.store
         self._settings = settings
@@ -95,10 +104,25 @@ class WorkerRun:
         reporter = Reporter(environment)
         publisher = Publisher(store, notifier, self._observers, self._schedule.expect_own)
         outage = Outage(environment)
-        self._heartbeat = Heartbeat(environment, heartbeat_runner, outage, reporter, self._describe)
+        self._scheduler = Scheduler(environment, publisher, schedules, self._describe)
+        self._heartbeat = Heartbeat(
+            environment,
+            heartbeat_runner,
+            outage,
+            reporter,
+            self._describe,
+            self._scheduler.expect,
+        )
         # From here on each part hands on to the one before it: fetcher, dispatcher, runner,
         # committer, publisher. What may be claimed next, all of them tell the schedule.
-        self._committer = Committer(environment, self._schedule, publisher, reporter, outage)
+        self._committer = Committer(
+            environment,
+            self._schedule,
+            publisher,
+            reporter,
+            outage,
+            self._scheduler.sequence_ended,
+        )
         self._transactions = WorkerTransactions(
             store=store,
             clock=self._clock,
@@ -191,6 +215,7 @@ class WorkerRun:
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
             asyncio.create_task(self._progress.run(self._stopping), name="headway progress"),
+            asyncio.create_task(self._scheduler.run(self._stopping), name="headway scheduler"),
         ]
         committing = asyncio.create_task(self._committer.run(), name="headway committer")
         fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
@@ -227,6 +252,7 @@ class WorkerRun:
                     queues=frozenset(queue.name for queue in self._slots.queues),
                     types=frozenset(self._handlers),
                     worker=self._settings.worker_id,
+                    schedules=self._scheduler.fires,
                 ),
                 idle=self._schedule.is_idle,
                 on_status=self._follow_status,
@@ -338,6 +364,7 @@ class WorkerRun:
             running=self._slots.running,
             started_at=self._began_at,
             seen_at=datetime.now(UTC),
+            schedules=self._scheduler.declarations,
         )
 
     def _hear(self, notification: Notification) -> None:
@@ -345,6 +372,8 @@ class WorkerRun:
             # A hint may be late, and the job ours again: ask.
             if any(attempt.claimed.id == notification.job_id for attempt in self._held):
                 self._heartbeat.check_now()
+        elif isinstance(notification, SchedulesChanged):
+            self._scheduler.expect(0.0)
         elif isinstance(notification, JobsScheduled) and self._schedule.concerns(notification):
             self._store.expect(notification.queue, notification.run_at)
             self._schedule.expect_notified(notification)

@@ -21,6 +21,7 @@ from headway.stores.memory.find import MemoryFind
 from headway.stores.memory.insert import MemoryInsert
 from headway.stores.memory.manage import MemoryManage
 from headway.stores.memory.read import MemoryRead
+from headway.stores.memory.schedules import MemorySchedules
 from headway.stores.memory.settle import MemorySettle
 from headway.stores.memory.statistics import MemoryStatistics
 from headway.stores.memory.transaction import Locked, MemoryTransaction
@@ -40,6 +41,7 @@ class MemoryStore(
     MemoryManage,
     MemoryAudit,
     MemoryWorkers,
+    MemorySchedules,
     Forkable,
 ):
     """Keeps jobs in this process, for tests, trials and work that may be lost.

@@ -65,6 +65,8 @@ class JobTable:
             self._commit(journal)
 
     def _commit(self, journal: Journal) -> None:
+        for release in journal.release:
+            release()
         for row in journal.images:
             row.owner = None
             if row.deleted:

@@ -15,13 +15,15 @@ from headway.stores.memory.row import JobRow
 class Journal:
     """The rows and records that were changed, as they were before."""
 
-    __slots__ = ("images", "undo")
+    __slots__ = ("images", "release", "undo")
 
     def __init__(self) -> None:
         self.images: dict[JobRow, JobRow | None] = {}
         """The content of rows before their first change; None for rows that are new."""
         self.undo: list[Callable[[], None]] = []
         """Undoes changes of records that are not rows."""
+        self.release: list[Callable[[], None]] = []
+        """Called at the commit, for records that the transaction has locked."""
 
     def save(self, row: JobRow) -> None:
         if row not in self.images:
@@ -31,6 +33,7 @@ class Journal:
         for row, image in later.images.items():
             self.images.setdefault(row, image)
         self.undo += later.undo
+        self.release += later.release
 
 
 class Locked(Exception):

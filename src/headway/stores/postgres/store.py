@@ -62,6 +62,7 @@ from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows
 from headway.stores.sql.read import SqlRead
+from headway.stores.sql.schedules import SqlSchedules
 from headway.stores.sql.sql_files import load_migrations
 from headway.stores.sql.statistics import SqlStatistics
 from headway.stores.sql.transfer import SqlTransfer
@@ -82,6 +83,7 @@ class PostgresStore(
     PostgresManage,
     SqlAudit,
     SqlWorkers,
+    SqlSchedules,
     CallerTransactions,
     Forkable,
 ):

@@ -36,6 +36,7 @@ from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows, SqlInsert
 from headway.stores.sql.read import SqlRead
+from headway.stores.sql.schedules import SqlSchedules
 from headway.stores.sql.sql_files import load_migrations
 from headway.stores.sql.statistics import SqlStatistics
 from headway.stores.sql.transfer import SqlTransfer
@@ -78,6 +79,7 @@ class SqliteStore(
     SqliteManage,
     SqlAudit,
     SqlWorkers,
+    SqlSchedules,
     CallerTransactions,
     Forkable,
 ):

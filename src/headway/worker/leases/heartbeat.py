@@ -48,7 +48,9 @@ class Heartbeat:
         outage: Outage,
         reporter: Reporter,
         describe: Callable[[], WorkerRecord],
+        next_schedule: Callable[[float | None], None],
     ) -> None:
+        """`next_schedule` is told, on the loop, in how many seconds a schedule is due."""
         self._runner = runner
         self._store = environment.store
         self._clock = environment.clock
@@ -56,6 +58,7 @@ class Heartbeat:
         self._held = environment.held
         self._outage = outage
         self._describe = describe
+        self._next_schedule = next_schedule
         self._lease_for = lease_for = environment.settings.lease_for
         self._every = environment.settings.heartbeat_interval()
         self._beat_every = min(BEAT_EVERY, self._every)
@@ -152,7 +155,9 @@ class Heartbeat:
                     yield from self._renew()
                     now = self._clock.monotonic()
                     if now >= next_beat and not self._stop:
-                        yield from self._ask(self._say_alive)
+                        seconds = yield from self._ask(self._say_alive)
+                        if seconds is not None:
+                            self._on_loop(self._next_schedule, seconds)
                         next_beat = now + self._beat_every
                 except Exception as error:  # whatever it is: leases depend on this
                     pause = min(pause, self.failures.failed(error))

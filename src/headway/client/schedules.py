@@ -1,0 +1,140 @@
+"""Schedules at run time: `app.schedules`.
+
+`scripts/make_sync.py` makes sync_schedules.py of this module: run `make sync` after a change.
+"""
+
+from __future__ import annotations
+
+import builtins
+from datetime import datetime
+from typing import Any, Unpack
+
+from headway.after_commit.observer_group import Observers
+from headway.after_commit.publisher import Publisher
+from headway.client.client import Client, Sequence
+from headway.client.store_calls import StoreCalls
+from headway.domain.queries import check_page
+from headway.domain.request import Request
+from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun
+from headway.domain.schedules.timetable import Timetable
+from headway.domain.validation import check_name, check_whole
+from headway.jobs.schedule_definition import ScheduleOptions, define_schedule
+from headway.ports.clock import Clock
+from headway.ports.store import Store
+from headway.schedules import changes
+
+
+class Schedules(StoreCalls):
+    """Safe to use from any number of tasks. With `tx`, in the caller's transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        *,
+        observers: Observers,
+        clock: Clock,
+        publisher: Publisher,
+    ) -> None:
+        super().__init__(store, observers=observers, clock=clock, publisher=publisher)
+        self._client = client
+
+    async def put(
+        self,
+        name: str,
+        timetable: Timetable,
+        request: Request[Any],
+        /,
+        *,
+        tx: Any = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> ScheduleRecord:
+        """Store a schedule, or change the one of this name. The first tick is the next one from
+        now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
+        InvalidRequest if the schedule is declared in code."""
+        check_name("schedule", name)
+        definition = define_schedule(name, timetable, request, {**options})
+        now = self._clock.now()
+        record, effects = await self._run(tx, changes.put, self._store, name, definition, now)
+        await self._tell(tx, effects)
+        return record
+
+    async def get(self, name: str, *, tx: Any = None) -> ScheduleRecord:
+        """A schedule as it is now. Raises ScheduleNotFound."""
+        return await self._run(tx, changes.read_schedule, self._store, _name(name))
+
+    async def list(
+        self, *, after: str | None = None, limit: int = 1_000, tx: Any = None
+    ) -> builtins.list[ScheduleRecord]:
+        """Schedules by name, at most `limit`; `after` is the last name of the page before."""
+        check_page(None, limit, "schedules")
+        return await self._run(tx, self._store.list_schedules, after=after, limit=limit)
+
+    async def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:
+        """The last 50 ticks of a schedule, newest first: started, or skipped and why."""
+        return await self._run(tx, self._store.schedule_runs, _name(name))
+
+    async def pause(self, name: str, *, tx: Any = None) -> ScheduleRecord:
+        """Start no jobs until `resume`; pausing twice is fine. Deploys leave it paused."""
+        now = self._clock.now()
+        record, effects = await self._run(tx, changes.pause, self._store, _name(name), now)
+        await self._tell(tx, effects)
+        return record
+
+    async def resume(self, name: str, *, tx: Any = None) -> ScheduleRecord:
+        """Undo `pause`. Ticks that passed meanwhile are not caught up; see `backfill`."""
+        now = self._clock.now()
+        record, effects = await self._run(tx, changes.resume, self._store, _name(name), now)
+        await self._tell(tx, effects)
+        return record
+
+    async def trigger(self, name: str, *, tx: Any = None) -> Sequence[Any]:
+        """Start the schedule's job now, besides its ticks, whatever its overlap. A paused schedule
+        can be triggered, too."""
+        watched, now = self._publisher.watched, self._clock.now()
+        id, effects = await self._run(
+            tx, changes.trigger, self._store, _name(name), now, watched=watched
+        )
+        await self._tell(tx, effects)
+        return self._client.sequence(id)
+
+    async def backfill(
+        self,
+        name: str,
+        since: datetime,
+        until: datetime | None = None,
+        *,
+        at_most: int | None = None,
+        tx: Any = None,
+    ) -> builtins.list[Sequence[Any]]:
+        """Start a job for each tick from `since` to `until` (now), oldest first. A tick whose job
+        is stored starts no other: its sequence is `deduplicated`. At most 10,000 ticks; `at_most`
+        takes the first ones only."""
+        if at_most is not None:
+            check_whole("at_most", at_most)
+        watched, now = self._publisher.watched, self._clock.now()
+        stored, effects = await self._run(
+            tx,
+            changes.backfill,
+            self._store,
+            _name(name),
+            since,
+            until,
+            at_most,
+            now,
+            watched=watched,
+        )
+        await self._tell(tx, effects)
+        return [
+            Sequence(self._client, answer.id, None, deduplicated=answer.deduplicated)
+            for answer in stored
+        ]
+
+    async def delete(self, name: str, *, tx: Any = None) -> None:
+        """Delete a schedule; jobs that it started stay. A declared schedule can be deleted when no
+        running worker declares it any more."""
+        await self._run(tx, changes.delete, self._store, _name(name), self._clock.now())
+
+
+def _name(name: str) -> str:
+    return check_name("schedule", name)

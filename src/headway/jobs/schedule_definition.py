@@ -1,0 +1,78 @@
+"""From a request to the definition of a schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from headway.domain.due_time import NOW
+from headway.domain.request import AnyRequest, Request
+from headway.domain.schedules.catch_up import CatchUp
+from headway.domain.schedules.schedule import Overlap, ScheduledJob, ScheduleDefinition
+from headway.domain.schedules.timetable import Cron, Every, Timetable
+from headway.domain.validation import check_kind, check_seconds
+from headway.errors import InvalidPayload, InvalidRequest
+from headway.jobs.job_type import AnyType
+from headway.jobs.plan import check_blocker_count, check_startable
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """Options of a schedule."""
+
+    overlap: Overlap
+    """What a tick does while the last sequence has not ended: `skip` (default), `allow`,
+    `queue_one` or `cancel`."""
+    catch_up: CatchUp
+    """Which ticks run after a time without workers; by default the latest one of the last hour."""
+    jitter: float | timedelta
+    """Seconds by which jobs are spread."""
+
+
+def define_schedule(
+    name: str, timetable: Timetable, request: AnyRequest, options: dict[str, Any]
+) -> ScheduleDefinition:
+    """Check everything that a schedule consists of. Raises InvalidRequest or a subclass."""
+    check_kind(f"the timetable of schedule {name!r}", timetable, Cron, Every)
+    check_startable(request, f"app.schedule({name!r}, {timetable!r}, ")
+    check_blocker_count(request)
+    for what, given in (
+        ("blockers", bool(request.blockers)),
+        ("an id", request.id is not None),
+        ("a due time", request.options.schedule != NOW),
+        ("a deduplication key", request.options.dedup is not None),
+    ):
+        if given:
+            raise InvalidRequest(
+                f"the request of schedule {name!r} has {what}: each tick starts a job of its own "
+                "at its own time, so leave that out"
+            )
+    if "jitter" in options:
+        options["jitter"] = check_seconds("jitter", options["jitter"], zero=True)
+    chosen = request.options
+    job = ScheduledJob(
+        type=request.type,
+        input=request.input,
+        queue=chosen.queue,
+        priority=chosen.priority,
+        max_attempts=chosen.max_attempts,
+        max_losses=chosen.max_losses,
+        timeout=chosen.timeout,
+    )
+    return ScheduleDefinition(timetable=timetable, job=job, **options)
+
+
+def schedule_of_type(type: AnyType, timetable: Timetable) -> ScheduleDefinition:
+    """The schedule of `@app.job(schedule=…)`."""
+    try:
+        request = type.request()
+    except InvalidPayload as error:
+        raise InvalidRequest(
+            f"job type {type.name!r} has arguments, and `schedule=` gives none: write "
+            f"`app.schedule({type.name!r}, {timetable!r}, {type.name}.request(...))` instead"
+        ) from error
+    if not isinstance(request, Request):
+        raise InvalidRequest(
+            f"job type {type.name!r} has entry=False and can only continue a sequence: a schedule "
+            "cannot start it"
+        )
+    return define_schedule(type.name, timetable, request, {})

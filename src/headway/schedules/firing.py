@@ -1,0 +1,144 @@
+"""Fires schedules: starts the jobs of their ticks and advances them, in one transaction. Any number
+of workers may do it at once; each schedule is locked by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headway.after_commit.effects import Effects
+from headway.domain.events import ScheduleFired, ScheduleSkipped
+from headway.domain.job import NewJob
+from headway.domain.schedules.firing_policy import Decision, decide, run_entries
+from headway.domain.schedules.schedule import (
+    ScheduleAdvance,
+    ScheduleRecord,
+    job_of_tick,
+)
+from headway.ports.statement import Operation
+from headway.ports.store import Operations
+
+MOST_AT_ONCE = 500
+"""Schedules that one transaction fires."""
+
+
+@dataclass(slots=True)
+class Fired:
+    effects: Effects = field(default_factory=Effects)
+    schedules: int = 0
+    """Number of schedules that were due."""
+    next_in: float | None = None
+    """Seconds until the next schedule is due; None: there is none."""
+
+
+def fire(
+    store: Operations,
+    declared: Collection[str],
+    *,
+    ended: Collection[str] = (),
+    watched: bool = True,
+    now: datetime | None = None,
+) -> Operation[Fired]:
+    """Fire the schedules that are due, of those that were put at run time and of the `declared`
+    ones; and those of `ended` with a tick that waited for their last sequence. `watched`: make the
+    events of the jobs, too."""
+    fired = Fired()
+    time = yield from store.time(now=now)
+    due = yield from store.due_schedules(declared, MOST_AT_ONCE, ended=ended, now=time)
+    if due:
+        fired.schedules = len(due)
+        yield from _start(store, due, fired.effects, watched=watched, now=time)
+    fired.next_in = yield from store.next_schedule(declared, now=now)
+    return fired
+
+
+def _start(
+    store: Operations,
+    due: Sequence[ScheduleRecord],
+    effects: Effects,
+    *,
+    watched: bool,
+    now: datetime,
+) -> Operation[None]:
+    running = yield from _running(store, due)
+    decisions = [(each, decide(each, now, running=each.name in running)) for each in due]
+    yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
+    jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]
+    started = yield from insert_jobs(store, jobs, effects, watched=watched, now=now)
+    yield from store.advance_schedules(
+        [_advance(each, one, started, now) for each, one in decisions]
+    )
+    for schedule, decision in decisions:
+        effects.events += [
+            ScheduleFired(schedule.name, schedule.type, id, tick, (now - tick).total_seconds())
+            for tick in decision.start
+            if (id := job_of_tick(schedule, tick).id) in started
+        ]
+        effects.events += [
+            ScheduleSkipped(schedule.name, schedule.type, tick, reason, count)
+            for tick, reason, count in decision.skips
+        ]
+
+
+def _running(store: Operations, due: Sequence[ScheduleRecord]) -> Operation[set[str]]:
+    """Names of the schedules whose last sequence has not ended, where that matters."""
+    last = {
+        each.last_sequence_id: each.name
+        for each in due
+        if each.last_sequence_id is not None and each.definition.overlap != "allow"
+    }
+    if not last:
+        return set()
+    jobs = yield from store.current(list(last))
+    return {
+        last[job.sequence_id] for job in jobs if job is not None and not job.state.terminal
+    }
+
+
+def _cancel(
+    store: Operations, schedules: Sequence[ScheduleRecord], effects: Effects, now: datetime
+) -> Operation[None]:
+    """Cancel the last sequences of these schedules."""
+    ids = [each.last_sequence_id for each in schedules if each.last_sequence_id is not None]
+    if not ids:
+        return
+    jobs = yield from store.current(ids, lock=True)
+    running = [job for job in jobs if job is not None and not job.state.terminal]
+    if running:
+        yield from store.cancel([job.id for job in running], now=now)
+    for job in running:
+        effects.cancel(job)
+
+
+def insert_jobs(
+    store: Operations,
+    jobs: Sequence[NewJob],
+    effects: Effects,
+    *,
+    watched: bool,
+    now: datetime,
+) -> Operation[set[str]]:
+    """Store the jobs of ticks; the ids of those that were not stored before."""
+    if not jobs:
+        return set()
+    stored = yield from store.insert_scheduled(jobs, now=now)
+    effects.create(jobs, stored, watched)
+    return {answer.id for answer in stored if not answer.deduplicated}
+
+
+def _advance(
+    schedule: ScheduleRecord, decision: Decision, started: set[str], now: datetime
+) -> ScheduleAdvance:
+    ids = {tick: job_of_tick(schedule, tick).id for tick in decision.start}
+    last = max(ids, default=None)
+    return ScheduleAdvance(
+        name=schedule.name,
+        next_at=decision.next_at,
+        waiting_tick=decision.waiting_tick,
+        started=None if last is None else (last, now, ids[last]),
+        fired=sum(id in started for id in ids.values()),
+        skipped=sum(count for _, _, count in decision.skips),
+        first_run=schedule.runs,
+        runs=run_entries(decision, now, ids),
+    )

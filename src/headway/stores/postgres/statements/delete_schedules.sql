@@ -1,0 +1,1 @@
+delete from /*headway*/schedule where name = any($1::text[]) returning name

@@ -1,0 +1,2 @@
+select /*schedule*/
+from /*headway*/schedule where name = any($1::text[])
