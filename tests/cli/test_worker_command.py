@@ -272,11 +272,11 @@ def test_migrate(shop: Shop, postgres_url: str) -> None:
     status = shop.run("migrate", "status", postgres_url)
     assert (status.returncode, "missing" in status.stdout) == (0, True)
     check = shop.run("migrate", "check", postgres_url)
-    assert (check.returncode, "lacks 0001_initial" in check.stderr) == (1, True)
+    assert (check.returncode, "lacks 0001_initial, 0002_schedules" in check.stderr) == (1, True)
     missing = shop.run("worker", postgres_url)
     assert missing.returncode != 0
     up = shop.run("migrate", "up", postgres_url)
-    assert (up.returncode, up.stdout) == (0, "applied 0001_initial\n")
+    assert (up.returncode, up.stdout) == (0, "applied 0001_initial\napplied 0002_schedules\n")
     assert shop.run("migrate", "up", postgres_url).stdout == ""
     assert shop.run("migrate", "check", "--app", postgres_url).returncode == 0
     sql = shop.run("migrate", "sql", postgres_url)

@@ -74,6 +74,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The id of a later job of the batch: if that job is deduplicated, this one is not stored."""
     trace: str | None = None
     """Context carried from the producer to the handler (trace parent and the like)."""
+    schedule_name: str | None = None
+    """The schedule that starts the sequence. `insert` stores only jobs without one."""
+    scheduled_for: datetime | None = None
+    """The tick of that schedule."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +123,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None
     fingerprint: str | None = None
     """Of a dead letter: groups similar failures."""
+    schedule: str | None = None
+    """The schedule that started the job's sequence; None: no schedule did."""
+    scheduled_for: datetime | None = None
+    """The tick of that schedule."""
 
     @property
     def failure(self) -> Failure | None:
@@ -149,6 +157,8 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     has_blockers: bool
     trace: str | None
+    schedule: str | None = None
+    scheduled_for: datetime | None = None
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

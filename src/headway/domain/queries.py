@@ -229,6 +229,9 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     started_at: datetime
     seen_at: datetime
+    schedules: dict[str, str] | None = None
+    """Names of the schedules that its code declares, with their fingerprints; None: this worker
+    fires no schedules."""
 
 
 def is_alive(worker: WorkerRecord, now: datetime) -> bool:

@@ -124,6 +124,18 @@ class Job(Generic[*Bs]):
         return self._attempt.claimed.position
 
     @property
+    def schedule(self) -> str | None:
+        """The name of the schedule that started the job's sequence; None: no schedule did."""
+        return self._attempt.claimed.schedule
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The tick for which the schedule started the job's sequence: the time in its timetable,
+        however late the job runs. All jobs of the sequence have the same. None without a schedule.
+        """
+        return self._attempt.claimed.scheduled_for
+
+    @property
     def created_at(self) -> datetime:
         return self._attempt.claimed.created_at
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from headway.domain.job import NewJob
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Complete, Freed, Settled, Settlement, without_repeats
@@ -29,6 +31,13 @@ def settle_in_batches(
 def successors_of(completions: Iterable[Complete]) -> dict[str, NewJob]:
     """The successors by the ids of the jobs that they follow."""
     return {done.job_id: done.successor for done in completions if done.successor is not None}
+
+
+def with_schedule(successor: NewJob, name: str | None, tick: datetime | None) -> NewJob:
+    """The successor of a job with this schedule and tick, which it inherits."""
+    if name is None:
+        return successor
+    return msgspec.structs.replace(successor, schedule_name=name, scheduled_for=tick)
 
 
 class CompletionEffects:

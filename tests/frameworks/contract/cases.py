@@ -393,7 +393,10 @@ class Migrations(TransactionTestCase):
 
     def test_tables_that_are_there_already_are_left_alone(self) -> None:
         kept = echo.enqueue()
-        MigrationRecorder(connection).record_unapplied("headway", "0001_initial")
+        recorder = MigrationRecorder(connection)
+        for label, name in recorder.applied_migrations():
+            if label == "headway":
+                recorder.record_unapplied(label, name)
         call_command("migrate", "headway", verbosity=0)
         assert echo.get_result(kept.id).status == "READY"
 

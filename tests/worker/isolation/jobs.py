@@ -32,6 +32,11 @@ def pid() -> int:
 
 
 @job(isolate=True)
+def tick(job: Job) -> tuple[str | None, datetime | None]:
+    return job.schedule, job.scheduled_for
+
+
+@job(isolate=True)
 async def whoami(job: Job[str], greeting: str) -> str:
     await asyncio.sleep(0)
     running = current_attempt.get()

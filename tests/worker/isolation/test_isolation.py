@@ -9,15 +9,17 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from headway.domain.events import JobCompleted, JobDeadLettered, LeaseLost
 from headway.domain.failure import decode_failure
-from headway.domain.job import JobState
+from headway.domain.job import JobState, NewJob
 from headway.domain.queries import JobFilter
 from headway.errors import Failure
+from headway.jobs.ids import new_id
 from tests.support.worker_harness import WorkerHarness, eventually
 from tests.worker.isolation import jobs
 
@@ -75,6 +77,17 @@ def children() -> list[str]:
     """The command lines of this process's children."""
     pids = read(Path(f"/proc/self/task/{os.getpid()}/children")).split()
     return [read(Path(f"/proc/{pid}/cmdline")) for pid in pids]
+
+
+async def test_the_schedule_and_the_tick_reach_the_child(harness: WorkerHarness) -> None:
+    tick = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    job_id = await harness.insert(
+        NewJob(id=new_id(), type="tick", input="{}", schedule_name="nightly", scheduled_for=tick)
+    )
+    (plain,) = await harness.start(jobs.tick.request())
+    await harness.drain()
+    assert (await harness.get(job_id)).output == '["nightly","2026-10-25T00:30:00Z"]'
+    assert (await harness.get(plain)).output == "[null,null]"
 
 
 async def test_children_run_one_job_after_another(harness: WorkerHarness) -> None:

@@ -114,6 +114,8 @@ def to_record(row: JobRow) -> JobRecord:
         dedup_key=spec.dedup_key,
         trace=spec.trace,
         fingerprint=row.fingerprint,
+        schedule=spec.schedule_name,
+        scheduled_for=spec.scheduled_for,
     )
 
 
@@ -141,6 +143,8 @@ def to_claimed(row: JobRow, token: str, until: datetime) -> ClaimedJob:
         position=spec.position,
         has_blockers=bool(row.blockers),
         trace=spec.trace,
+        schedule=spec.schedule_name,
+        scheduled_for=spec.scheduled_for,
     )
 
 

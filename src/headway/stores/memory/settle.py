@@ -24,6 +24,7 @@ from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import JobTable, moment
+from headway.stores.settlement import with_schedule
 
 
 class MemorySettle(JobTable):
@@ -139,7 +140,9 @@ class MemorySettle(JobTable):
         row.output = output
         self._end(row, JobState.COMPLETED, now)
         if successor is not None:
-            self._insert_job(successor, now, {})
+            spec = row.spec
+            following = with_schedule(successor, spec.schedule_name, spec.scheduled_for)
+            self._insert_job(following, now, {})
         else:
             first = row.first or row
             if first.waiters:

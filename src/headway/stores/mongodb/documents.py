@@ -42,6 +42,8 @@ class CollectionNames:
         self.worker = f"{schema}.worker"
         self.queue = f"{schema}.queue"
         self.audit = f"{schema}.audit"
+        self.schedule = f"{schema}.schedule"
+        """One document per schedule, with its last runs."""
         self.staged_job = f"{schema}.staged_job"
         """Jobs that are moving here from another store."""
         self.batch_outcome = f"{schema}.batch_outcome"
@@ -96,6 +98,10 @@ def new_document(
         document["waiting"] = waiting
     if awaited:
         document["awaited"] = True
+    if job.schedule_name is not None:
+        document["schedule"] = job.schedule_name
+    if job.scheduled_for is not None:
+        document["scheduled_for"] = stamp(job.scheduled_for)
     return document
 
 
@@ -118,6 +124,8 @@ def moved_document(moved: MovedJob, *, is_last: bool) -> Document:
         "history": [_from_attempt(attempt) for attempt in moved.attempts] or None,
         "continued": None if is_last else True,
         "tail": job.sequence_id if is_last and job.position else None,
+        "schedule": job.schedule,
+        "scheduled_for": None if job.scheduled_for is None else stamp(job.scheduled_for),
     }
     return document | {field: value for field, value in optional.items() if value is not None}
 
@@ -203,6 +211,8 @@ def to_record(document: Document) -> JobRecord:
         dedup_key=get("dedup_key"),
         trace=get("trace"),
         fingerprint=get("fingerprint"),
+        schedule=get("schedule"),
+        scheduled_for=maybe_moment(get("scheduled_for")),
     )
 
 
@@ -237,6 +247,8 @@ def to_claimed(document: Document) -> ClaimedJob:
         position=document["position"],
         has_blockers="blockers" in document,
         trace=get("trace"),
+        schedule=get("schedule"),
+        scheduled_for=maybe_moment(get("scheduled_for")),
     )
 
 

@@ -77,7 +77,17 @@ def migrations(names: CollectionNames) -> list[MongoMigration]:
                 names.dedup: [_index("used_at", {"used_at": 1}, expireAfterSeconds=KEYS_LIVE)],
                 names.staged_job: [_index("batch", {"batch": 1})],
             },
-        )
+        ),
+        MongoMigration(
+            2,
+            "0002_schedules",
+            # A partial index cannot ask for a field that is missing; null finds both.
+            {
+                names.schedule: [
+                    _index("due", {"next_at": 1}, partialFilterExpression={"paused_at": None})
+                ]
+            },
+        ),
     ]
 
 

@@ -45,7 +45,12 @@ from headway.stores.mongodb.documents import (
     stamp,
 )
 from headway.stores.mongodb.insert import insert_jobs
-from headway.stores.settlement import CompletionEffects, settle_in_batches, successors_of
+from headway.stores.settlement import (
+    CompletionEffects,
+    settle_in_batches,
+    successors_of,
+    with_schedule,
+)
 
 MOST = 200
 """Completions in one update; each of them searches its output in a list of that length."""
@@ -179,7 +184,7 @@ class MongoSettle(MongoPart):
             return []
         rows = yield self._commands.find(
             {"_id": {"$in": [done.job_id for done in completions]}, "mark": mark},
-            {"sequence_id": 1, "awaited": 1},
+            {"sequence_id": 1, "awaited": 1, "schedule": 1, "scheduled_for": 1},
         )
         applied.update(row["_id"] for row in rows)
         return (yield from self._after_completion(rows, successors_of(completions), now))
@@ -189,7 +194,14 @@ class MongoSettle(MongoPart):
     ) -> Operation[list[Freed]]:
         """Insert the successors and free the waiting jobs, in the transaction of the completion."""
         completed = ((row["_id"], sequence_of(row), row.get("awaited", False)) for row in rows)
-        then = CompletionEffects(completed, successors)
+        following = {
+            row["_id"]: with_schedule(
+                successors[row["_id"]], row.get("schedule"), maybe_moment(row.get("scheduled_for"))
+            )
+            for row in rows
+            if row["_id"] in successors
+        }
+        then = CompletionEffects(completed, following)
         yield from insert_jobs(self._commands, then.following, then.awaited, now)
         if not then.ended:
             return []
@@ -258,7 +270,8 @@ class MongoSettle(MongoPart):
             ]
         )
         rows: list[Document] = yield self._commands.find(
-            {"_id": job_id}, {"sequence_id": 1, "awaited": 1, "state": 1}
+            {"_id": job_id},
+            {"sequence_id": 1, "awaited": 1, "schedule": 1, "scheduled_for": 1, "state": 1},
         )
         if not rows:
             raise JobNotFound(job_id)

@@ -40,6 +40,10 @@ class MongoWorkers(MongoPart):
             "running": worker.running,
             "started_at": {"$ifNull": ["$started_at", present(now)]},
             "seen_at": present(now),
+            # Pairs: a name may contain a dot or a dollar, which a field's name may not.
+            "schedules": None
+            if worker.schedules is None
+            else literal([list(pair) for pair in worker.schedules.items()]),
         }
         yield self._commands.upsert(self._names.worker, worker.id, {"$set": change})
 
@@ -59,6 +63,9 @@ class MongoWorkers(MongoPart):
                 running=document["running"],
                 started_at=moment(document["started_at"]),
                 seen_at=moment(document["seen_at"]),
+                schedules=None
+                if document.get("schedules") is None
+                else dict(document["schedules"]),
             )
             for document in documents
         ]

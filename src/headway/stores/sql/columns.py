@@ -25,7 +25,7 @@ from headway.ports.statement import Row
 from headway.ports.transfer import MovedJob
 
 RecordReader = Callable[[Row, Callable[[Any], datetime], Callable[[Any], Any]], JobRecord]
-ClaimReader = Callable[[Iterable[Row], str, Mapping[Any, datetime]], list[ClaimedJob]]
+ClaimReader = Callable[[Iterable[Row], str, Mapping[Any, datetime | None]], list[ClaimedJob]]
 
 JOB_COLUMNS = {
     "id": "uuid",
@@ -60,6 +60,8 @@ JOB_COLUMNS = {
     "fingerprint": "text",
     "input": "text",
     "output": "text",
+    "schedule": "text",
+    "scheduled_for": "timestamptz",
 }
 """The columns of the table `job` and their PostgreSQL types."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -158,6 +158,7 @@ class SqlSettle(SqlPart):
         then = CompletionEffects(((str(row[0]), str(row[1]), row[2]) for row in rows), successors)
         if then.following:
             yield from self._rows.insert(then.following, then.awaited, now)
+            yield from self._inherit_schedules(rows, successors)
         if not then.ended:
             return []
         freed = yield Statement(self._sql["unblock"], (then.ended, self._dialect.now(now)))
@@ -166,6 +167,19 @@ class SqlSettle(SqlPart):
             for id, type, queue, run_at, state in freed
             if state == JobState.PENDING
         ]
+
+    def _inherit_schedules(
+        self, rows: Sequence[Row], successors: Mapping[str, NewJob]
+    ) -> Operation[None]:
+        """Successors inherit the schedules of completed jobs. Almost no job has one, so inserts
+        carry none."""
+        pairs = [
+            (successor.id, str(row[0]))
+            for row in rows
+            if row[3] is not None and (successor := successors.get(str(row[0]))) is not None
+        ]
+        if pairs:
+            yield Statement(self._sql["inherit_schedule"], rows=sorted(pairs))
 
     def _settle_incomplete(
         self, changes: Sequence[GiveBack], present: Any, applied: set[str]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from headway.domain.queries import WorkerRecord
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import SqlPart
+
+_schedules = msgspec.json.Decoder(dict[str, str])
 
 
 class SqlWorkers(SqlPart):
@@ -23,6 +27,9 @@ class SqlWorkers(SqlPart):
                 worker.concurrency,
                 worker.running,
                 self._dialect.now(now),
+                None
+                if worker.schedules is None
+                else msgspec.json.encode(worker.schedules).decode(),
             ),
             alone=True,
         )
@@ -41,8 +48,12 @@ class SqlWorkers(SqlPart):
                 running=running,
                 started_at=self._dialect.time(started_at),
                 seen_at=self._dialect.time(seen_at),
+                schedules=None if schedules is None else _schedules.decode(schedules),
             )
-            for id, host, pid, queues, types, concurrency, running, started_at, seen_at in rows
+            for (
+                *(id, host, pid, queues, types, concurrency, running, started_at, seen_at),
+                schedules,
+            ) in rows
         ]
 
     def delete_workers(

@@ -10,7 +10,7 @@ from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.columns import CLAIMED, JOB_COLUMNS, claim_reader
-from headway.stores.sql.dialect import SqlPart
+from headway.stores.sql.dialect import SqlPart, maybe_time
 
 _ID, _QUEUE, _PRIORITY, _RUN_AT = map(CLAIMED.index, ("id", "queue", "priority", "run_at"))
 _TIMES = [place for place, name in enumerate(CLAIMED) if JOB_COLUMNS[name] == "timestamptz"]
@@ -59,7 +59,7 @@ class SqliteClaim(SqlPart):
             return []
         # Jobs that were started together share their times.
         stamps = {row[place] for place in _TIMES for row in rows}
-        times = {stamp: self._dialect.time(stamp) for stamp in stamps}
+        times = {stamp: maybe_time(self._dialect, stamp) for stamp in stamps}
         in_order = sorted(rows, key=lambda row: (-row[_PRIORITY], row[_RUN_AT], row[_ID]))
         return _read_claimed(in_order, token, times)
 

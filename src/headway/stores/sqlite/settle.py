@@ -30,4 +30,6 @@ class SqliteSettle(SqlSettle):
                     if done.job_id in awaited
                 ],
             )
+            successors = {done.job_id: successor for done, successor in completions}
+            yield from self._inherit_schedules(rows, successors)
         return set(awaited)

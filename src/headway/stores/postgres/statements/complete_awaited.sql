@@ -1,3 +1,3 @@
 -- Jobs that have a successor or may have jobs waiting for them.
 /*completion*/
-returning j.id, j.sequence_id, j.awaited
+returning j.id, j.sequence_id, j.awaited, j.schedule

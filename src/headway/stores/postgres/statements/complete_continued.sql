@@ -22,14 +22,15 @@ with given as (
     where j.id = next.done_id
         and j.lease_token = next.token
         and j.lease_until > coalesce($12::timestamptz, statement_timestamp())
-    returning next.*, j.awaited
+    returning next.*, j.awaited, j.schedule, j.scheduled_for
 ), stored as (
     insert into /*headway*/job (
-        id, input, run_at, created_at, sequence_id, root_id, state, awaited, /*place*/, /*options*/
+        id, input, run_at, created_at, sequence_id, root_id, state, awaited, schedule, scheduled_for,
+        /*place*/, /*options*/
     )
     select
         id, input, run_at, now, coalesce(sequence_id, id), coalesce(root_id, id), 'pending',
-        awaited, /*place*/, /*options from $15*/
+        awaited, schedule, scheduled_for, /*place*/, /*options from $15*/
     from done, due
 )
 select done_id from done

@@ -8,4 +8,4 @@ set state = 'completed',
     waiting = 0,
     worker = null
 where id = $1::uuid and state in ('blocked', 'pending', 'running')
-returning id, sequence_id, awaited
+returning id, sequence_id, awaited, schedule

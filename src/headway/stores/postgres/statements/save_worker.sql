@@ -1,11 +1,13 @@
 insert into /*headway*/worker (
-    id, host, pid, queues, types, concurrency, running, started_at, seen_at
+    id, host, pid, queues, types, concurrency, running, started_at, seen_at, schedules
 )
 values (
     $1::text, $2::text, $3::int, $4::text, $5::text, $6::int, $7::int,
     coalesce($8::timestamptz, statement_timestamp()),
-    coalesce($8::timestamptz, statement_timestamp())
+    coalesce($8::timestamptz, statement_timestamp()),
+    $9::text
 )
 on conflict (id) do update set
     host = excluded.host, pid = excluded.pid, queues = excluded.queues, types = excluded.types,
-    concurrency = excluded.concurrency, running = excluded.running, seen_at = excluded.seen_at
+    concurrency = excluded.concurrency, running = excluded.running, seen_at = excluded.seen_at,
+    schedules = excluded.schedules

@@ -1,2 +1,2 @@
-select id, host, pid, queues, types, concurrency, running, started_at, seen_at
+select id, host, pid, queues, types, concurrency, running, started_at, seen_at, schedules
 from /*headway*/worker order by started_at, id

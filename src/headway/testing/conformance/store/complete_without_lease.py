@@ -47,6 +47,15 @@ async def a_holder_that_comes_later_changes_nothing(store: Store) -> None:
 
 
 @case
+async def a_successor_from_outside_inherits_schedule_and_tick(store: Store) -> None:
+    job = await kit.running_scheduled(store, "nightly", at(-7))
+    following = kit.successor_of(job)
+    await store.run(store.complete_without_lease, job.id, None, following, now=at(1))
+    stored = await kit.read(store, following.id)
+    assert (stored.schedule, stored.scheduled_for) == ("nightly", at(-7))
+
+
+@case
 async def a_sequence_can_be_continued_from_outside(store: Store) -> None:
     job = await kit.read(store, await kit.add(store))
     following = kit.successor_of(job, queue="second", input='"next"')

@@ -29,6 +29,7 @@ from headway.domain.settlement import (
 )
 from headway.errors import Failure
 from headway.ports.store import Capabilities, Inserted, Store
+from headway.ports.transfer import MovedJob
 from headway.testing.conformance.case import Cases
 
 StoreCases = Cases[Store, [Capabilities]]
@@ -145,6 +146,21 @@ async def running(
     claimed = await claim_one(store, job.queue, now=now, types=(job.type,), lease_for=lease_for)
     assert claimed.id == job.id
     return claimed
+
+
+async def running_scheduled(
+    store: Store, schedule: str, tick: datetime, **fields: Any
+) -> ClaimedJob:
+    """A claimed job that a schedule started, in a queue of its own."""
+    job = new_job(queue=new_queue(), schedule_name=schedule, scheduled_for=tick, **fields)
+    await insert(store, job)
+    if store.transfer is not None:
+        stored = msgspec.structs.replace(
+            await read(store, job.id), schedule=schedule, scheduled_for=tick
+        )
+        await store.run(store.delete_jobs, [job.id])
+        await store.run(store.transfer.insert_moved, [MovedJob(stored, 0, ())])
+    return await claim_one(store, job.queue, types=(job.type,))
 
 
 async def settle(store: Store, *settlements: Settlement, now: datetime | None = None) -> Settled:

@@ -52,6 +52,51 @@ async def a_refused_completion_stores_no_successor(store: Store) -> None:
     assert await kit.snapshot(store) == before
 
 
+@case
+async def a_job_of_a_schedule_is_read_and_claimed_with_its_tick(store: Store) -> None:
+    job = await kit.running_scheduled(store, "nightly", at(-7))
+    assert (job.schedule, job.scheduled_for) == ("nightly", at(-7))
+    stored = await kit.read(store, job.id)
+    assert (stored.schedule, stored.scheduled_for) == ("nightly", at(-7))
+
+
+@case
+async def a_successor_inherits_schedule_and_tick(store: Store) -> None:
+    nightly = await kit.running_scheduled(store, "nightly", at(-7))
+    hourly = await kit.running_scheduled(store, "hourly", at(-5))
+    plain = await kit.running(store)
+    jobs = {job.id: (job, kit.successor_of(job)) for job in (nightly, plain, hourly)}
+    await kit.apply(
+        store, *(Complete(job.id, job.lease.token, None, after) for job, after in jobs.values())
+    )
+    inherited = [await kit.read(store, after.id) for _, after in jobs.values()]
+    assert [(job.schedule, job.scheduled_for) for job in inherited] == [
+        ("nightly", at(-7)),
+        (None, None),
+        ("hourly", at(-5)),
+    ]
+
+
+@case
+async def a_successor_with_blockers_inherits_schedule_and_tick(store: Store) -> None:
+    nightly = await kit.running_scheduled(store, "nightly", at(-7))
+    plain = await kit.running(store)
+    blocker = await kit.add(store)
+    successors = [kit.successor_of(job, blockers=(blocker,)) for job in (nightly, plain)]
+    await kit.apply(
+        store,
+        *(
+            Complete(job.id, job.lease.token, None, after)
+            for job, after in zip((nightly, plain), successors, strict=True)
+        ),
+    )
+    inherited = [await kit.read(store, after.id) for after in successors]
+    assert [(job.state, job.schedule, job.scheduled_for) for job in inherited] == [
+        (JobState.BLOCKED, "nightly", at(-7)),
+        (JobState.BLOCKED, None, None),
+    ]
+
+
 SCHEDULES: dict[str, tuple[At | After, datetime]] = {
     "after": (After(seconds=30), at(31)),
     "at": (At(at(77)), at(77)),

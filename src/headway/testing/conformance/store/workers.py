@@ -47,6 +47,19 @@ async def a_worker_is_described_as_it_was_last(store: Store) -> None:
 
 
 @case
+async def a_worker_says_which_schedules_it_declares(store: Store) -> None:
+    declared = {"nightly": "1f0c", "a.b $c": "", "Bericht “täglich”": "77aa"}
+    for id, schedules in (("all", declared), ("empty", {}), ("none", None)):
+        await store.run(store.save_worker, worker(id=id, schedules=schedules), now=T0)
+    seen = {each.id: each.schedules for each in await store.run(store.workers)}
+    assert seen == {"all": declared, "empty": {}, "none": None}
+    await store.run(store.save_worker, worker(id="all"), now=at(1))
+    await store.run(store.save_worker, worker(id="none", schedules=declared), now=at(1))
+    seen = {each.id: each.schedules for each in await store.run(store.workers)}
+    assert seen == {"all": None, "empty": {}, "none": declared}
+
+
+@case
 async def workers_are_listed_side_by_side(store: Store) -> None:
     for number in range(3):
         await store.run(store.save_worker, worker(id=f"host:{number}", pid=number), now=at(number))
