@@ -46,7 +46,9 @@ def sync_sources() -> dict[Path, str]:
             text, found = re.subn(pattern, replacement, text, flags=re.DOTALL)
             if found:
                 unused.discard(pattern)
-        header = f"# Made from {name}.py by scripts/make_sync.py: change that, then run `make sync`.\n"
+        header = (
+            f"# Made from {name}.py by scripts/make_sync.py: change that, then run `make sync`.\n"
+        )
         target = CLIENT / f"sync_{name}.py"
         checked = _ruff(target, "check", header + text, "--fix-only", "--select=F401,I")
         sources[target] = _ruff(target, "format", checked)

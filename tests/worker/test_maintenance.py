@@ -20,10 +20,10 @@ from headway.ports.notifications import JobsScheduled, Notification, OwnershipLo
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
+from headway.worker.background.maintenance import Maintenance
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
-from headway.worker.background.maintenance import Maintenance
 from headway.worker.settings import Retention, WorkerSettings
 from tests.support.worker_harness import WorkerHarness
 

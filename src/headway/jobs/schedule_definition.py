@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from headway.domain.due_time import NOW
 from headway.domain.request import AnyRequest, Request
 from headway.domain.schedules.catch_up import CatchUp
-from headway.domain.schedules.schedule import Overlap, ScheduledJob, ScheduleDefinition
+from headway.domain.schedules.schedule import Overlap, ScheduleDefinition, ScheduledJob
 from headway.domain.schedules.timetable import Cron, Every, Timetable
 from headway.domain.validation import check_kind, check_seconds
 from headway.errors import InvalidPayload, InvalidRequest

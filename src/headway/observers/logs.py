@@ -57,12 +57,15 @@ def level_of(event: Event) -> int:
             | events.JobReaped()
             | events.LeaseLost()
             | events.LoopBlocked()
+            | events.ScheduleSkipped(reason="missed")
+            | events.SchedulesRefused()
             | events.TypesUnattended()
             | events.WorkerTroubled()
         ):
             return logging.WARNING
         case (
             events.LoopResumed()
+            | events.ScheduleSkipped()
             | events.WorkerRecovered()
             | events.WorkerStarted()
             | events.WorkerStopped()
@@ -173,6 +176,24 @@ def line(event: Event) -> str:
             return f"{event.count} finished jobs pruned"
         case events.TypesUnattended():
             return f"no living worker runs {', '.join(event.types)}, and such jobs wait"
+        case events.ScheduleFired():
+            return (
+                f"schedule {event.schedule} started {event.type} {event.job_id} for "
+                f"{event.tick.isoformat()}, {event.seconds:.3f} s late"
+            )
+        case events.ScheduleSkipped():
+            why = (
+                "its last sequence has not ended"
+                if event.reason == "overlap"
+                else "no worker fired it in time"
+            )
+            ticks = "tick" if event.count == 1 else f"{event.count} ticks, the last one"
+            return f"schedule {event.schedule} skipped {ticks} of {event.tick.isoformat()}: {why}"
+        case events.SchedulesRefused():
+            return (
+                f"the declared schedules {', '.join(event.names)} are not stored: schedules of "
+                "these names were put at run time; delete those, or rename the declared ones"
+            )
         case _:
             assert_never(event)
 

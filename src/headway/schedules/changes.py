@@ -1,5 +1,5 @@
-"""Changes of schedules by clients and operators, as operations that any runner can drive. Each locks
-the schedule first, so that it is not fired meanwhile."""
+"""Changes of schedules by clients and operators, as operations that any runner can drive. Each
+locks the schedule first, so that it is not fired meanwhile."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def resume(
 def trigger(
     store: Operations, name: str, now: datetime | None, *, watched: bool
 ) -> Operation[tuple[str, Effects]]:
-    """Start the schedule's job now, whatever else runs; the id of its sequence. The next ticks treat
-    it as the last run."""
+    """Start the schedule's job now, whatever else runs; the id of its sequence. The next ticks
+    treat it as the last run."""
     effects = Effects()
     time = yield from store.time(now=now)
     record = yield from _locked(store, name)
@@ -143,9 +143,7 @@ def backfill_ticks(
     check_moment("since", since)
     until = now if until is None else check_moment("until", until)
     if until > now:
-        raise InvalidOption(
-            f"a backfill ends now at the latest: until is {until}, and it is {now}"
-        )
+        raise InvalidOption(f"a backfill ends now at the latest: until is {until}, and it is {now}")
     if since > until:
         raise InvalidOption(f"a backfill ends after it begins: since is {since}, until {until}")
     if at_most is not None and not 1 <= at_most <= MOST_BACKFILLED:

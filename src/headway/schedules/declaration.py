@@ -1,8 +1,8 @@
 """Stores the schedules that the code of a worker declares.
 
 During a deploy, workers with an old and a new declaration of a schedule run side by side. The new
-one replaces the stored one. A worker with a declaration that was replaced takes it back only when no
-living worker declares the stored one: after a deploy was rolled back.
+one replaces the stored one. A worker with a declaration that was replaced takes it back only when
+no living worker declares the stored one: after a deploy was rolled back.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ MOST_REPLACED = 20
 
 
 @reading
-def is_declared(
-    store: Operations, declared: Mapping[str, ScheduleDefinition]
-) -> Operation[bool]:
+def is_declared(store: Operations, declared: Mapping[str, ScheduleDefinition]) -> Operation[bool]:
     """Whether the stored schedules are those that the code declares."""
     stored = yield from store.schedules(list(declared))
     return all(

@@ -91,9 +91,7 @@ def _running(store: Operations, due: Sequence[ScheduleRecord]) -> Operation[set[
     if not last:
         return set()
     jobs = yield from store.current(list(last))
-    return {
-        last[job.sequence_id] for job in jobs if job is not None and not job.state.terminal
-    }
+    return {last[job.sequence_id] for job in jobs if job is not None and not job.state.terminal}
 
 
 def _cancel(

@@ -34,6 +34,9 @@ from headway.ports.notifier import Disposer, Notifier, NotifierStatus
 from headway.runtime.poll_interval import polling_saved
 from headway.worker.attempt import SHUTDOWN
 from headway.worker.attempt_events import Reporter
+from headway.worker.background.maintenance import Maintenance
+from headway.worker.background.progress import ProgressWriter
+from headway.worker.background.scheduler import Scheduler
 from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.fetcher import Fetcher
 from headway.worker.claims.slots import Slots
@@ -48,9 +51,6 @@ from headway.worker.leases.heartbeat_thread import HeartbeatRunner
 from headway.worker.leases.reaper import Reaper
 from headway.worker.leases.store_outage import Outage
 from headway.worker.loop_watch import LoopWatch
-from headway.worker.background.maintenance import Maintenance
-from headway.worker.background.progress import ProgressWriter
-from headway.worker.background.scheduler import Scheduler
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace time to wait for the store; and for interrupted handlers, after each of

@@ -94,7 +94,7 @@ def due_ticks(
     kept.reverse()
     last = kept[0] - _MOMENT if kept else now
     missed = timetable.last_until(last) or first
-    if missed < first or kept and kept[0] <= first:
+    if missed < first or (kept and kept[0] <= first):
         return kept, None
     count = sum(1 for _ in islice(timetable.ticks(first - _MOMENT, last), MOST_COUNTED))
     return kept, (max(missed, first), max(count, 1))
@@ -104,9 +104,7 @@ def run_entries(
     decision: Decision, now: datetime, sequence_ids: dict[datetime, str]
 ) -> tuple[ScheduleRun, ...]:
     """The entries for a schedule's history, oldest tick first."""
-    skipped = [
-        ScheduleRun(tick=tick, at=now, skipped=reason) for tick, reason, _ in decision.skips
-    ]
+    skipped = [ScheduleRun(tick=tick, at=now, skipped=reason) for tick, reason, _ in decision.skips]
     started = [
         ScheduleRun(tick=tick, at=now, sequence_id=sequence_ids[tick]) for tick in decision.start
     ]

@@ -16,26 +16,12 @@ from headway.domain.schedules.schedule import (
 )
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
-from headway.stores.memory.table import JobTable, moment
-from headway.stores.memory.transaction import Locked, MemoryTransaction
-
-_Content = tuple[ScheduleRecord | None, tuple[ScheduleRun, ...]]
-"""A schedule, None if it is deleted, and its runs, oldest first."""
+from headway.stores.memory.schedule_table import ScheduleTable
+from headway.stores.memory.table import moment
+from headway.stores.memory.transaction import Locked
 
 
-class ScheduleRow(msgspec.Struct, eq=False):
-    content: _Content = (None, ())
-    owner: MemoryTransaction | None = None
-    """The open transaction that has locked it."""
-    before: _Content = (None, ())
-    """The content that others see meanwhile."""
-
-
-class MemorySchedules(JobTable):
-    def __init__(self) -> None:
-        super().__init__()
-        self._schedules: dict[str, ScheduleRow] = {}
-
+class MemorySchedules(ScheduleTable):
     def insert_scheduled(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
@@ -96,8 +82,7 @@ class MemorySchedules(JobTable):
             for record in self._fireable(declared)
             if self._schedules[record.name].owner in (None, self._tx)
             and (
-                record.next_at <= now
-                or (record.name in ended and record.waiting_tick is not None)
+                record.next_at <= now or (record.name in ended and record.waiting_tick is not None)
             )
         ]
         due = sorted(due, key=lambda record: record.next_at)[:limit]
@@ -110,10 +95,6 @@ class MemorySchedules(JobTable):
     ) -> Operation[float | None]:
         yield from ()
         return self._seconds_to_next(declared, moment(now))
-
-    def _seconds_to_next(self, declared: Collection[str], now: datetime) -> float | None:
-        next_at = min((record.next_at for record in self._fireable(declared)), default=None)
-        return None if next_at is None else (next_at - now).total_seconds()
 
     def advance_schedules(self, advances: Sequence[ScheduleAdvance]) -> Operation[None]:
         yield from ()
@@ -152,44 +133,3 @@ class MemorySchedules(JobTable):
                     gone.append(name)
                 row.content = None, ()
         return gone
-
-    def _fireable(self, declared: Collection[str]) -> list[ScheduleRecord]:
-        """Schedules that a worker with these declarations may fire."""
-        seen = (self._seen_schedule(name)[0] for name in self._schedules)
-        return [
-            record
-            for record in seen
-            if record is not None
-            and record.paused_at is None
-            and (record.declaration is None or record.name in declared)
-        ]
-
-    def _seen_schedule(self, name: str) -> _Content:
-        """A schedule as the current operation may see it: without uncommitted changes of others."""
-        row = self._schedules.get(name)
-        if row is None:
-            return None, ()
-        return row.content if row.owner in (None, self._tx) else row.before
-
-    def _lock_schedule(self, name: str) -> ScheduleRow:
-        """The row of a schedule, for changing: the current transaction owns it from now on."""
-        row = self._schedules.setdefault(name, ScheduleRow())
-        if row.owner is not None and row.owner is not self._tx:
-            raise Locked(row.owner)
-        journal = self._journal
-        if journal is None:
-            return row
-        content, owner, before = row.content, row.owner, row.before
-
-        def undo() -> None:
-            row.content, row.owner, row.before = content, owner, before
-
-        journal.undo.append(undo)
-        if owner is None and self._tx is not None:
-            row.owner, row.before = self._tx, content
-
-            def release() -> None:
-                row.owner = None
-
-            journal.release.append(release)
-        return row

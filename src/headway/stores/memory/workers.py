@@ -9,10 +9,11 @@ import msgspec
 
 from headway.domain.queries import QueueRecord, WorkerRecord
 from headway.ports.statement import Operation
-from headway.stores.memory.table import JobTable, moment
+from headway.stores.memory.schedule_table import ScheduleTable
+from headway.stores.memory.table import moment
 
 
-class MemoryWorkers(JobTable):
+class MemoryWorkers(ScheduleTable):
     def queues(self) -> Operation[list[QueueRecord]]:
         yield from ()
         names = {row.spec.queue for row in self._visible()}
@@ -24,7 +25,9 @@ class MemoryWorkers(JobTable):
         yield from ()
         return [QueueRecord(name, paused_at) for name, paused_at in sorted(self._paused.items())]
 
-    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(
+        self, worker: WorkerRecord, *, now: datetime | None = None
+    ) -> Operation[float | None]:
         yield from ()
         now = moment(now)
         known = self._workers.get(worker.id)
@@ -34,6 +37,7 @@ class MemoryWorkers(JobTable):
             worker.id,
             msgspec.structs.replace(worker, started_at=started_at, seen_at=now),
         )
+        return None if worker.schedules is None else self._seconds_to_next(worker.schedules, now)
 
     def workers(self) -> Operation[list[WorkerRecord]]:
         yield from ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -183,7 +184,7 @@ class SqlSchedules(SqlPart):
         return [row[0] for row in rows]
 
     def _schedule(self, row: Row) -> ScheduleRecord:
-        time, maybe = self._dialect.time, lambda value: maybe_time(self._dialect, value)
+        time, maybe = self._dialect.time, partial(maybe_time, self._dialect)
         return ScheduleRecord(
             name=row[0],
             definition=decode_definition(row[1]),

@@ -15,8 +15,10 @@ _schedules = msgspec.json.Decoder(dict[str, str])
 
 
 class SqlWorkers(SqlPart):
-    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
-        yield Statement(
+    def save_worker(
+        self, worker: WorkerRecord, *, now: datetime | None = None
+    ) -> Operation[float | None]:
+        rows = yield Statement(
             self._sql["save_worker"],
             (
                 worker.id,
@@ -30,9 +32,12 @@ class SqlWorkers(SqlPart):
                 None
                 if worker.schedules is None
                 else msgspec.json.encode(worker.schedules).decode(),
+                list(worker.schedules or ()),
             ),
             alone=True,
         )
+        seconds: float | None = rows[0][0]
+        return seconds
 
     @reading
     def workers(self) -> Operation[list[WorkerRecord]]:

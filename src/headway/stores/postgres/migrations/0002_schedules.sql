@@ -11,7 +11,7 @@ comment on column /*headway*/worker.schedules is
     'JSON: the declared schedules and their fingerprints; null: this worker fires no schedules';
 
 create table /*headway*/schedule (
-    name text primary key,
+    name text collate "C" primary key,
     definition text not null,
     declaration text,
     replaced text not null default '[]',
@@ -23,6 +23,7 @@ create table /*headway*/schedule (
     last_sequence_id uuid,
     fired bigint not null default 0,
     skipped bigint not null default 0,
+    runs bigint not null default 0,
     created_at timestamptz not null,
     changed_at timestamptz not null
 );
@@ -37,9 +38,9 @@ comment on column /*headway*/schedule.waiting_tick is
 
 create index schedule_due on /*headway*/schedule (next_at) where paused_at is null;
 
--- The last ticks of each schedule; the slot is the number of the tick modulo 50.
+-- The last runs of each schedule; the slot is the number of the run modulo 50.
 create table /*headway*/schedule_run (
-    schedule text not null,
+    schedule text collate "C" not null,
     slot integer not null,
     tick timestamptz not null,
     at timestamptz not null,

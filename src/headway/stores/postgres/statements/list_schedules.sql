@@ -1,2 +1,2 @@
 select /*schedule*/
-from /*headway*/schedule where name > $1::text collate "C" order by name collate "C" limit $2::int
+from /*headway*/schedule where name > $1::text order by name limit $2::int

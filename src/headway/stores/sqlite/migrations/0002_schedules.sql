@@ -16,6 +16,7 @@ create table /*headway*/schedule (
     last_sequence_id text,
     fired integer not null default 0,
     skipped integer not null default 0,
+    runs integer not null default 0,
     created_at integer not null,
     changed_at integer not null
 );
