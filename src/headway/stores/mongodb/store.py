@@ -44,8 +44,7 @@ from headway.runtime.forks import Forkable
 from headway.stores.drive import drive, drive_sync
 from headway.stores.mongodb.audit import MongoAudit
 from headway.stores.mongodb.claim import MongoClaim
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import CollectionNames
+from headway.stores.mongodb.documents import CollectionNames, MongoPart
 from headway.stores.mongodb.find import MongoFind
 from headway.stores.mongodb.insert import MongoInsert
 from headway.stores.mongodb.manage import MongoManage

@@ -9,8 +9,14 @@ from typing import Any
 from headway.domain.queries import QueueRecord, WorkerRecord
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
+from headway.stores.mongodb.documents import (
+    MongoPart,
+    literal,
+    maybe_moment,
+    micros,
+    moment,
+    present,
+)
 
 
 class MongoWorkers(MongoPart):
