@@ -337,10 +337,16 @@ class JobCommands:
             body["hint"] = hint
         return Command(body, alone=alone, after=after, latest=latest)
 
-    def aggregate(self, *stages: Document, alone: bool = True, after: Any = None) -> Command:
+    def aggregate(
+        self,
+        *stages: Document,
+        collection: str | None = None,
+        alone: bool = True,
+        after: Any = None,
+    ) -> Command:
         return Command(
             {
-                "aggregate": self.names.job,
+                "aggregate": collection or self.names.job,
                 "pipeline": list(stages),
                 "cursor": {"batchSize": ENOUGH},
             },
@@ -364,10 +370,15 @@ class JobCommands:
         return Command({"aggregate": 1, "pipeline": stages, "cursor": {}}, alone=alone)
 
     def update(
-        self, changes: list[Document], *, alone: bool = False, no_wait: bool = False
+        self,
+        changes: list[Document],
+        *,
+        collection: str | None = None,
+        alone: bool = False,
+        no_wait: bool = False,
     ) -> Command:
         return Command(
-            {"update": self.names.job, "updates": changes, "ordered": False},
+            {"update": collection or self.names.job, "updates": changes, "ordered": False},
             alone=alone,
             no_wait=no_wait,
         )

@@ -64,6 +64,7 @@ from headway.stores.mongodb.runners import (
     retry_conflicts_sync,
     with_tries,
 )
+from headway.stores.mongodb.schedules import MongoSchedules
 from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
 from headway.stores.mongodb.transfer import MongoTransfer
@@ -102,6 +103,7 @@ class MongoStore(
     MongoManage,
     MongoAudit,
     MongoWorkers,
+    MongoSchedules,
     Forkable,
 ):
     """Jobs in collections of a MongoDB replica set."""

@@ -17,6 +17,7 @@ from headway.stores.mongodb.documents import (
     moment,
     present,
 )
+from headway.stores.mongodb.schedules import seconds_to_next
 
 
 class MongoWorkers(MongoPart):
@@ -36,7 +37,9 @@ class MongoWorkers(MongoPart):
             for document in documents
         ]
 
-    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(
+        self, worker: WorkerRecord, *, now: datetime | None = None
+    ) -> Operation[float | None]:
         change = {
             "host": literal(worker.host),
             "pid": worker.pid,
@@ -52,6 +55,10 @@ class MongoWorkers(MongoPart):
             else literal([list(pair) for pair in worker.schedules.items()]),
         }
         yield self._commands.upsert(self._names.worker, worker.id, {"$set": change})
+        if worker.schedules is None:
+            return None
+        # No command of MongoDB writes to one collection and answers from another.
+        return (yield from seconds_to_next(self._commands, worker.schedules, now))
 
     @reading
     def workers(self) -> Operation[list[WorkerRecord]]:
