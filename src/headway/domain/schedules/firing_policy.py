@@ -48,7 +48,8 @@ def decide(schedule: ScheduleRecord, now: datetime, *, running: bool) -> Decisio
             skips.append((missed[0], "missed", missed[1]))
     if waiting is not None:
         due.insert(0, waiting)
-    next_at = timetable.next_after(now)
+    # A clock that was set back does not bring back the ticks before the waiting one.
+    next_at = timetable.next_after(now if waiting is None else max(now, waiting))
     cancel, waiting = False, None
     if due and running and overlap != "allow":
         match overlap:
