@@ -142,8 +142,8 @@ LINES: list[tuple[events.Event, int, str]] = [
         events.ScheduleSkipped("s", "x", "a", TICK, "overlap", 1, replaced=False),
         logging.INFO,
         (
-            "schedule s skipped the tick 2030-01-01T02:30:00+00:00: the sequence that it started last "
-            "had not ended"
+            "schedule s skipped the tick 2030-01-01T02:30:00+00:00: the sequence that it started "
+            "last had not ended"
         ),
     ),
     (
