@@ -1,4 +1,5 @@
-"""What Headway returns: stored jobs, schedules, queues and workers, and answers to questions of operators.
+"""What Headway returns: stored jobs, schedules, queues and workers, and answers to questions of
+operators.
 
 The classes are defined in `headway.domain`; import them from here. `Failure` is one of
 `headway.errors`, too.
@@ -8,8 +9,8 @@ from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
 from headway.domain.schedules.schedule import (
-    ScheduledJob,
     ScheduleDefinition,
+    ScheduledJob,
     ScheduleRecord,
     ScheduleRun,
 )

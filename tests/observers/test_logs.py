@@ -160,6 +160,11 @@ LINES: list[tuple[events.Event, int, str]] = [
         ),
     ),
     (
+        events.ScheduleFailed("s", "x", "a", "there is no time zone 'Mars'"),
+        logging.WARNING,
+        "schedule s cannot be fired here: there is no time zone 'Mars'",
+    ),
+    (
         events.SchedulesRefused(("s", "t")),
         logging.WARNING,
         (

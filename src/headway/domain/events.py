@@ -269,6 +269,12 @@ class ScheduleSkipped(ScheduleEvent, frozen=True, gc=False):
     """A later tick was fired in their place."""
 
 
+class ScheduleFailed(ScheduleEvent, frozen=True, gc=False):
+    """A worker cannot compute the ticks of a schedule: a package or a time zone is missing."""
+
+    error: str
+
+
 class SchedulesRefused(msgspec.Struct, frozen=True, gc=False):
     """Declared schedules were not stored: schedules of these names were put at run time."""
 
@@ -311,6 +317,7 @@ Event = (
     | TypesUnattended
     | ScheduleFired
     | ScheduleSkipped
+    | ScheduleFailed
     | SchedulesRefused
 )
 

@@ -57,6 +57,7 @@ def level_of(event: Event) -> int:
             | events.JobReaped()
             | events.LeaseLost()
             | events.LoopBlocked()
+            | events.ScheduleFailed()
             | events.ScheduleSkipped(reason="missed", replaced=False)
             | events.SchedulesRefused()
             | events.TypesUnattended()
@@ -191,6 +192,8 @@ def line(event: Event) -> str:
                 )
             then = "; a later tick was fired" if event.replaced else ""
             return f"schedule {event.schedule} missed {ticks}: not fired in time{then}"
+        case events.ScheduleFailed():
+            return f"schedule {event.schedule} cannot be fired here: {event.error}"
         case events.SchedulesRefused():
             return (
                 f"the declared schedules {', '.join(event.names)} are not stored: schedules of "
