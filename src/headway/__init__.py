@@ -11,6 +11,8 @@ from headway.domain.due_time import After, At
 from headway.domain.job import JobState
 from headway.domain.request import Continuation, ContinuationRequest, Dedup, Request
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
+from headway.domain.schedules.catch_up import CatchUp
+from headway.domain.schedules.timetable import Cron, Every
 from headway.errors import Unrecoverable
 from headway.jobs.job import Job
 from headway.jobs.job_type import ContinuationType, JobType, declare
@@ -22,12 +24,15 @@ __all__ = [
     "After",
     "At",
     "Backoff",
+    "CatchUp",
     "Client",
     "Completion",
     "Continuation",
     "ContinuationRequest",
     "ContinuationType",
+    "Cron",
     "Dedup",
+    "Every",
     "Fixed",
     "Headway",
     "Job",
