@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 
@@ -17,17 +18,26 @@ FILE = Path(__file__).parents[2] / "docs" / "command-schema.json"
 
 def schema() -> str:
     """JSON Schema: under `commands` the shape of each command's result."""
-    shapes, definitions = msgspec.json.schema_components(
-        RESULTS.values(), ref_template="#/$defs/{name}"
-    )
+    one_of = {name: _members(result) for name, result in RESULTS.items()}
+    types = [each for members in one_of.values() for each in members]
+    described, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    left = iter(described)
+    shapes = {name: [next(left) for _ in members] for name, members in one_of.items()}
     describe_payloads(definitions)
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What `headway COMMAND --json` prints",
-        "commands": dict(zip(RESULTS, shapes, strict=True)),
+        "commands": {
+            name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in shapes.items()
+        },
         "$defs": {name: _clean(definitions[name]) for name in sorted(definitions)},
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _members(result: Any) -> tuple[Any, ...]:
+    """The types of a union; msgspec describes no union of structs without tags."""
+    return get_args(result) if isinstance(result, UnionType) else (result,)
 
 
 def _clean(definition: dict[str, Any]) -> dict[str, Any]:

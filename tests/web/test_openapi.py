@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
 from headway.domain.filters import MAX_FILTER
+from headway.domain.schedules.timetable import Every
 from headway.domain.validation import MAX_NAME
 from headway.web.openapi import describe
 from tests.web.shop import Shop
@@ -15,13 +17,25 @@ from tests.web.shop import Shop
 OPAQUE = {"cursor"}
 """Nobody makes up a cursor, so there is none at the limit of its length."""
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+SINCE = datetime.now(UTC).isoformat()
 BODIES: dict[str, dict[str, Any]] = {
     "start": {"type": "t", "input": "{}"},
     "act": {"action": "retry", "ids": [ID]},
     "act_on_all": {"action": "retry", "q": ""},
     "pause": {"queue": "mail"},
     "resume": {"queue": "mail"},
+    "pause_schedule": {"name": "t"},
+    "resume_schedule": {"name": "t"},
+    "trigger_schedule": {"name": "t"},
+    "backfill_schedule": {"name": "t", "since": SINCE},
+    "delete_schedule": {"name": "t"},
 }
+QUERIES: dict[str, dict[str, Any]] = {
+    "schedule": {"name": "t"},
+    "explain_schedule": {"name": "t"},
+    "plan_backfill": {"name": "t", "since": SINCE},
+}
+"""Parameters that a request needs."""
 
 
 def values_at(name: str, schema: dict[str, Any]) -> Iterator[tuple[object, bool]]:
@@ -60,14 +74,17 @@ async def test_every_published_bound_is_kept(shop: Shop, client: httpx.AsyncClie
         async def nothing() -> None:
             pass
 
+        await shop.app.schedules.put(name, Every(days=1), nothing.request())
+
     sequence = await shop.app.start(shop.greet.request("ada"))
     document = describe()
     tried = 0
     for path, methods in document["paths"].items():
         address = path.replace("{id}", sequence.id)
         for method, operation in methods.items():
+            needed = QUERIES.get(operation["operationId"], {})
             asked: list[tuple[dict[str, Any], dict[str, Any] | None, bool]] = [
-                ({each["name"]: value}, None, allowed)
+                ({**needed, each["name"]: value}, None, allowed)
                 for each in operation["parameters"]
                 if each["name"] not in OPAQUE
                 for value, allowed in values_at(each["name"], each["schema"])

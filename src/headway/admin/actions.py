@@ -13,6 +13,12 @@ import msgspec
 
 from headway.admin.id_lookup import whole_ids, with_whole_ids
 from headway.admin.queue_names import unknown_queue
+from headway.admin.schedule_actions import (
+    backfill_schedule,
+    delete_schedule,
+    pause_schedule,
+    trigger_schedule,
+)
 from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
@@ -24,6 +30,7 @@ from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Dedup, Request
+from headway.domain.schedules.schedule_views import Backfill, ScheduleChange
 from headway.domain.validation import check_name, check_seconds
 from headway.domain.views import BY_FILTER, AuditRecord, Batch, JobAction, QueueChange, StartedJob
 from headway.errors import InvalidName, InvalidOption, InvalidPayload
@@ -162,6 +169,62 @@ class StoreActions:
         effects.create(plan.jobs, stored, watched=self._observers.active)
         await self._publisher.publish(effects)
         return StartedJob(stored[plan.heads[0]].id)
+
+    async def pause_schedule(self, name: str) -> ScheduleChange:
+        return await self._pause_schedule(name, True)
+
+    async def resume_schedule(self, name: str) -> ScheduleChange:
+        return await self._pause_schedule(name, False)
+
+    async def _pause_schedule(self, name: str, paused: bool) -> ScheduleChange:
+        check_name("schedule", name)
+        note = self._note("pause schedule" if paused else "resume schedule", name)
+        changed, effects = await self._store.run(
+            pause_schedule, self._store, name, paused, note, self._clock.now()
+        )
+        await self._publisher.publish(effects)
+        return changed
+
+    async def trigger_schedule(self, name: str) -> StartedJob:
+        check_name("schedule", name)
+        id, effects = await self._store.run(
+            trigger_schedule,
+            self._store,
+            name,
+            self._note("trigger schedule", name),
+            self._clock.now(),
+            watched=self._publisher.watched,
+        )
+        await self._publisher.publish(effects)
+        return StartedJob(id)
+
+    async def backfill_schedule(
+        self,
+        name: str,
+        since: datetime,
+        *,
+        until: datetime | None = None,
+        at_most: int | None = None,
+    ) -> Backfill:
+        check_name("schedule", name)
+        result, effects = await self._store.run(
+            backfill_schedule,
+            self._store,
+            name,
+            since,
+            until,
+            at_most,
+            self._note("backfill schedule", name),
+            self._clock.now(),
+            watched=self._publisher.watched,
+        )
+        await self._publisher.publish(effects)
+        return result
+
+    async def delete_schedule(self, name: str) -> ScheduleChange:
+        check_name("schedule", name)
+        note = self._note("delete schedule", name)
+        return await self._store.run(delete_schedule, self._store, name, note, self._clock.now())
 
     def _request(self, name: str, input: str) -> Request[object]:
         """The request, its arguments checked by the codec of the job type."""

@@ -43,7 +43,8 @@ class ProblemAnswer(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class AdminEndpoint:
     """One address of the API. A GET has its parameters in the query, a POST in a JSON body; a
-    filter is the parameter `q`, an id in the path."""
+    filter is the parameter `q`, an id in the path. Names are no part of a path: they may hold
+    `/`."""
 
     method: str
     path: str
@@ -127,6 +128,16 @@ ENDPOINTS = (
     ),
     AdminEndpoint("GET", "/failures", Questions.failures, "Failed jobs by fingerprint"),
     AdminEndpoint("GET", "/workers", Questions.workers, "Workers, living or not"),
+    AdminEndpoint("GET", "/schedules", Questions.schedules, "Schedules by name"),
+    AdminEndpoint(
+        "GET", "/schedules/detail", Questions.schedule, "A schedule with its next and last ticks"
+    ),
+    AdminEndpoint(
+        "GET", "/schedules/why", Questions.explain_schedule, "Why a schedule starts no job now"
+    ),
+    AdminEndpoint(
+        "GET", "/schedules/backfill", Questions.plan_backfill, "What a backfill would start"
+    ),
     AdminEndpoint("GET", "/audit", Questions.audit, "Actions of operators, newest first"),
     AdminEndpoint("GET", "/check", Questions.check, "Waiting jobs that this code cannot run"),
     AdminEndpoint("POST", "/jobs", Actions.start, "Start a job of a type known here", 201),
@@ -136,4 +147,26 @@ ENDPOINTS = (
     ),
     AdminEndpoint("POST", "/queues/pause", Actions.pause, "Start no more jobs of a queue"),
     AdminEndpoint("POST", "/queues/resume", Actions.resume, "Start the jobs of a queue again"),
+    AdminEndpoint(
+        "POST", "/schedules/pause", Actions.pause_schedule, "Fire no more ticks of a schedule"
+    ),
+    AdminEndpoint(
+        "POST", "/schedules/resume", Actions.resume_schedule, "Fire the ticks of a schedule again"
+    ),
+    AdminEndpoint(
+        "POST",
+        "/schedules/trigger",
+        Actions.trigger_schedule,
+        "Start the job of a schedule now",
+        201,
+    ),
+    AdminEndpoint(
+        "POST",
+        "/schedules/backfill",
+        Actions.backfill_schedule,
+        "Start jobs for ticks of the past that have none",
+    ),
+    AdminEndpoint(
+        "POST", "/schedules/delete", Actions.delete_schedule, "Delete a schedule; its jobs stay"
+    ),
 )

@@ -12,6 +12,8 @@ import msgspec
 from headway.domain.failure import decode_failure, encode_failure
 from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.queries import Page
+from headway.domain.schedules.schedule import ScheduledJob
+from headway.domain.schedules.schedule_views import ScheduleDetail
 from headway.domain.views import JobDetail
 from headway.errors import Failure
 
@@ -37,6 +39,8 @@ def json_answer(answer: Any) -> Any:
             for name in PAYLOADS:
                 fields[name] = json_value(fields[name])
             return {**fields, "last_error": _error(answer.last_error)}
+        case ScheduledJob():
+            return {**_fields(answer), "input": json_value(answer.input)}
         case AttemptRecord():
             return {**_fields(answer), "error": _error(answer.error)}
         case msgspec.Struct():
@@ -57,6 +61,8 @@ def decode_answer(text: bytes, type: type[T]) -> T:
             _as_stored([value["job"]])
             for attempt in value["attempts"]:
                 attempt["error"] = _stored_error(attempt["error"])
+        elif type is ScheduleDetail:
+            value["job"]["input"] = _stored_payload(value["job"]["input"])
     except (KeyError, TypeError) as error:
         raise msgspec.DecodeError(f"{error!r}") from error
     return msgspec.convert(value, type)
@@ -67,6 +73,7 @@ def describe_payloads(schemas: dict[str, Any]) -> None:
     for name, fields in (
         ("JobRecord", {**dict.fromkeys(PAYLOADS, _PAYLOAD), "last_error": _or_null(_ERROR)}),
         ("AttemptRecord", {"error": _ERROR}),
+        ("ScheduledJob", {"input": _PAYLOAD}),
     ):
         if name in schemas:
             schemas[name]["properties"].update(fields)
@@ -97,9 +104,13 @@ def _as_stored(jobs: list[dict[str, Any]]) -> None:
     for job in jobs:
         for name in PAYLOADS:
             if job[name] is not None:
-                job[name] = msgspec.json.encode(job[name]).decode()
+                job[name] = _stored_payload(job[name])
         if job["last_error"] is not None:
             job["last_error"] = _stored_error(job["last_error"])
+
+
+def _stored_payload(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _stored_error(value: dict[str, Any]) -> str:

@@ -12,6 +12,12 @@ from headway.admin.details import (
     read_why,
 )
 from headway.admin.id_lookup import whole_id, with_whole_ids
+from headway.admin.schedule_details import (
+    plan_backfill,
+    read_schedule_detail,
+    read_schedule_why,
+    read_schedules,
+)
 from headway.admin.statistics import (
     BUCKETS,
     buckets,
@@ -36,6 +42,14 @@ from headway.domain.queries import (
     completed_per_second,
     is_alive,
 )
+from headway.domain.schedules.schedule_views import (
+    BackfillPlan,
+    ScheduleDetail,
+    ScheduleExplanation,
+    SchedulePage,
+    ScheduleState,
+)
+from headway.domain.validation import check_name
 from headway.domain.views import (
     AuditPage,
     CheckPage,
@@ -229,6 +243,39 @@ class StoreQuestions:
             )
             for worker in found
         ]
+
+    async def schedules(
+        self,
+        *,
+        search: str = "",
+        state: ScheduleState | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> SchedulePage:
+        return await self._store.run(
+            read_schedules, self._store, search, state, cursor, limit, self._clock.now()
+        )
+
+    async def schedule(self, name: str) -> ScheduleDetail:
+        check_name("schedule", name)
+        return await self._store.run(read_schedule_detail, self._store, name, self._clock.now())
+
+    async def explain_schedule(self, name: str) -> ScheduleExplanation:
+        check_name("schedule", name)
+        return await self._store.run(read_schedule_why, self._store, name, self._clock.now())
+
+    async def plan_backfill(
+        self,
+        name: str,
+        since: datetime,
+        *,
+        until: datetime | None = None,
+        at_most: int | None = None,
+    ) -> BackfillPlan:
+        check_name("schedule", name)
+        return await self._store.run(
+            plan_backfill, self._store, name, since, until, at_most, self._clock.now()
+        )
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
         return await self._store.run(self._store.audit_page, cursor=cursor, limit=limit)

@@ -109,7 +109,7 @@ class DashboardClient:
 
 def _error(status: int, problem: Problem, where: str) -> Exception:
     match problem.code:
-        case "job_not_found":
+        case "job_not_found" | "schedule_not_found":
             return Failed(problem.message, Exit.NOT_FOUND)
         case "not_authenticated":
             return Failed(f"{where} refuses access: set HEADWAY_TOKEN", Exit.REFUSED)

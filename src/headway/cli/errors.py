@@ -12,6 +12,7 @@ from headway.errors import (
     InvalidRequest,
     JobNotFound,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaMissing,
     SchemaOutdated,
     StoreUnreachable,
@@ -49,7 +50,7 @@ class Failed(click.ClickException):
 
 def code_of(error: HeadwayError) -> Exit:
     match error:
-        case JobNotFound():
+        case JobNotFound() | ScheduleNotFound():
             return Exit.NOT_FOUND
         case StoreUnreachable() | SchemaMissing() | SchemaOutdated():
             return Exit.UNREACHABLE

@@ -59,10 +59,10 @@ def print_job(detail: JobDetail) -> None:
             ("why", detail.explanation.sentence),
             ("queue", job.queue),
             ("priority", job.priority or None),
-            ("created", _when(job.created_at, now)),
-            ("due", _when(job.run_at, now)),
-            ("started", _when(job.started_at, now)),
-            ("finished", _when(job.finished_at, now)),
+            ("created", when_text(job.created_at, now)),
+            ("due", when_text(job.run_at, now)),
+            ("started", when_text(job.started_at, now)),
+            ("finished", when_text(job.finished_at, now)),
             ("ran for", _took(job).removeprefix("took ") or None),
             ("attempts", _of(job.attempts, job.max_attempts)),
             ("losses", _of(job.losses, job.max_losses) if job.losses else None),
@@ -70,14 +70,18 @@ def print_job(detail: JobDetail) -> None:
             ("worker", job.worker),
             (
                 "lease",
-                None if lease is None else f"version {lease.version}, {_when(lease.until, now)}",
+                None
+                if lease is None
+                else f"version {lease.version}, {when_text(lease.until, now)}",
             ),
             ("progress", _progress(detail)),
             ("sequence", f"{job.sequence_id}, position {job.position} of {job.sequence_type}"),
             ("root", job.root_id if job.root_id != job.sequence_id else None),
             ("key", job.dedup_key),
-            ("input", _value(job.input)),
-            ("output", None if job.output is None else _value(job.output)),
+            ("schedule", job.schedule),
+            ("tick", when_text(job.scheduled_for, now)),
+            ("input", json_text(job.input)),
+            ("output", None if job.output is None else json_text(job.output)),
         ]
     )
     _print_related("waits for", detail.blockers)
@@ -115,7 +119,7 @@ def _print_attempt(attempt: AttemptRecord, now: datetime) -> None:
         tell(f"{INDENT}{line}")
 
 
-def _when(when: datetime | None, now: datetime) -> str | None:
+def when_text(when: datetime | None, now: datetime) -> str | None:
     if when is None:
         return None
     return f"{when.astimezone().isoformat(' ', 'seconds')} ({ago(when, now)})"
@@ -131,7 +135,7 @@ def _progress(detail: JobDetail) -> str | None:
     return f"{detail.progress.fraction:.0%} {detail.progress.note}".rstrip()
 
 
-def _value(text: str) -> str:
+def json_text(text: str) -> str:
     """JSON in compact form; other text as it is."""
     try:
         return msgspec.json.format(text, indent=0)

@@ -11,6 +11,13 @@ import msgspec
 
 from headway.domain.job import JobRecord
 from headway.domain.queries import Page
+from headway.domain.schedules.schedule_views import (
+    Backfill,
+    ScheduleChange,
+    ScheduleDetail,
+    ScheduleExplanation,
+    SchedulePage,
+)
 from headway.domain.views import (
     Batch,
     Explanation,
@@ -21,6 +28,7 @@ from headway.domain.views import (
     SequenceGraph,
     SequencePage,
     ShownState,
+    StartedJob,
     WorkerSummary,
 )
 from headway.ports.store import MigrationStatus
@@ -114,12 +122,19 @@ RESULTS: dict[str, Any] = {
     "queues list": list[QueueSummary],
     "queues pause": PauseResult,
     "queues resume": PauseResult,
+    "schedules backfill": Backfill,
+    "schedules delete": list[ScheduleChange],
+    "schedules list": SchedulePage,
+    "schedules pause": list[ScheduleChange],
+    "schedules resume": list[ScheduleChange],
+    "schedules show": ScheduleDetail,
+    "schedules trigger": StartedJob,
     "sequences list": SequencePage,
     "sequences show": SequenceResult,
     "sequences tree": SequenceGraph,
     "start": StartResult,
     "stats": Overview,
-    "why": Explanation,
+    "why": Explanation | ScheduleExplanation,
     "workers list": list[WorkerSummary],
 }
 """By command. `jobs tail` prints one such document a line."""

@@ -1,8 +1,9 @@
-"""The commands that list jobs or sequences, page by page."""
+"""The commands that list jobs, sequences or schedules, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -11,13 +12,14 @@ from msgspec.structs import astuple
 from headway.app import Headway
 from headway.cli.filters import filter_argument, read_filter
 from headway.cli.output import Column, print_table, printed_by, say, watched, wide_option
-from headway.cli.session import in_session
+from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, target_option, typed_again
 from headway.domain.queries import MAX_PAGE, Page
+from headway.domain.schedules.schedule_views import SchedulePage
 from headway.domain.views import SequencePage
 from headway.ports.admin import Questions
 
-A = TypeVar("A", Page, SequencePage)
+A = TypeVar("A", Page, SequencePage, SchedulePage)
 
 
 def add_list(
@@ -40,19 +42,18 @@ def add_list(
     def _(
         words: tuple[str, ...], target: Headway | DashboardUrl, limit: int, cursor: str | None
     ) -> A:
-        return in_session(
-            target, lambda session: _read(question(session.questions), words, cursor, limit)
-        )
+        async def run(session: Session) -> A:
+            ask = partial(question(session.questions), read_filter(words))
+            return await read_list(ask, cursor, limit)
+
+        return in_session(target, run)
 
 
-async def _read(
-    ask: Callable[..., Awaitable[A]], words: Sequence[str], cursor: str | None, limit: int
-) -> A:
-    """As many as `limit`; a page may be short where a filter has to read many jobs."""
-    which = read_filter(words)
+async def read_list(ask: Callable[..., Awaitable[A]], cursor: str | None, limit: int) -> A:
+    """As many as `limit`; a page may be short where a filter has to read many rows."""
     found: list[Any] = []
     while True:
-        page = await ask(which, cursor=cursor, limit=min(limit - len(found), MAX_PAGE))
+        page = await ask(cursor=cursor, limit=min(limit - len(found), MAX_PAGE))
         items, cursor = astuple(page)
         found += items
         if cursor is None or len(found) >= limit:

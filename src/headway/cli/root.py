@@ -19,6 +19,7 @@ from headway.cli.commands.jobs import jobs
 from headway.cli.commands.migrate import migrate
 from headway.cli.commands.move import move
 from headway.cli.commands.queues import queues
+from headway.cli.commands.schedules import schedules
 from headway.cli.commands.sequences import sequences
 from headway.cli.commands.start import start
 from headway.cli.commands.stats import stats
@@ -86,6 +87,7 @@ for command in (
     migrate,
     move,
     queues,
+    schedules,
     sequences,
     start,
     stats,

@@ -8,6 +8,7 @@ HTTP. Everything is bounded: no question reads a whole table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Protocol
 
 from msgspec import Meta
@@ -21,6 +22,16 @@ from headway.domain.queries import (
     Page,
 )
 from headway.domain.request import MAX_PRIORITY
+from headway.domain.schedules.schedule import MOST_BACKFILLED
+from headway.domain.schedules.schedule_views import (
+    Backfill,
+    BackfillPlan,
+    ScheduleChange,
+    ScheduleDetail,
+    ScheduleExplanation,
+    SchedulePage,
+    ScheduleState,
+)
 from headway.domain.validation import MAX_KEY, MAX_NAME
 from headway.domain.views import (
     AuditPage,
@@ -46,10 +57,14 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Ids = Annotated[Sequence[str], Meta(min_length=1, max_length=MAX_PAGE)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
+Moment = Annotated[datetime, Meta(tz=True, description="ISO 8601, with an offset.")]
+Ticks = Annotated[int, Meta(ge=1, le=MOST_BACKFILLED)]
+
 
 class Questions(Protocol):
     """Ids may be of a job or of a sequence, whole or by their endings. Raises JobNotFound for an id
-    that does not exist, AmbiguousId for an ending that several ids have."""
+    that does not exist, AmbiguousId for an ending that several ids have, ScheduleNotFound for the
+    name of a schedule that does not exist."""
 
     async def overview(
         self, *, minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] = 60
@@ -99,6 +114,35 @@ class Questions(Protocol):
 
     async def workers(self) -> list[WorkerSummary]: ...
 
+    async def schedules(
+        self,
+        *,
+        search: Annotated[str, Meta(max_length=MAX_NAME)] = "",
+        state: ScheduleState | None = None,
+        cursor: Cursor | None = None,
+        limit: Limit = 50,
+    ) -> SchedulePage:
+        """By name. Each word of `search` is a part of the name, type or queue, in any case. A page
+        may be short, even empty, and still have a cursor, as that of jobs."""
+        ...
+
+    async def schedule(self, name: Name) -> ScheduleDetail: ...
+
+    async def explain_schedule(self, name: Name) -> ScheduleExplanation:
+        """One sentence why the schedule starts no job now, or when it will."""
+        ...
+
+    async def plan_backfill(
+        self,
+        name: Name,
+        since: Moment,
+        *,
+        until: Moment | None = None,
+        at_most: Ticks | None = None,
+    ) -> BackfillPlan:
+        """What `backfill_schedule` would start."""
+        ...
+
     async def audit(self, *, cursor: Cursor | None = None, limit: Limit = 50) -> AuditPage:
         """Actions of operators, newest first."""
         ...
@@ -140,4 +184,32 @@ class Actions(Protocol):
         key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY)] | None = None,
     ) -> StartedJob:
         """Start a job of a type known to this code; `input` is its arguments as JSON."""
+        ...
+
+    async def pause_schedule(self, name: Name) -> ScheduleChange:
+        """Its ticks start nothing until it is resumed."""
+        ...
+
+    async def resume_schedule(self, name: Name) -> ScheduleChange:
+        """Go on with the next tick; those during the pause are not caught up."""
+        ...
+
+    async def trigger_schedule(self, name: Name) -> StartedJob:
+        """Start its job now, besides its ticks; also if it is paused."""
+        ...
+
+    async def backfill_schedule(
+        self,
+        name: Name,
+        since: Moment,
+        *,
+        until: Moment | None = None,
+        at_most: Ticks | None = None,
+    ) -> Backfill:
+        """Start a job for each tick from `since` to `until` (now) that has none; with `at_most`
+        for the first ticks only."""
+        ...
+
+    async def delete_schedule(self, name: Name) -> ScheduleChange:
+        """Its jobs stay. A schedule that the code of a living worker declares cannot be deleted."""
         ...

@@ -11,6 +11,7 @@ from msgspec import structs
 from headway.after_commit.effects import Effects
 from headway.domain.queries import is_alive
 from headway.domain.schedules.schedule import (
+    MOST_BACKFILLED,
     ScheduleAdvance,
     ScheduleDefinition,
     ScheduleRecord,
@@ -26,7 +27,6 @@ from headway.ports.store import Inserted, Operations
 from headway.schedules.declaration import changed_schedule, new_schedule
 from headway.schedules.firing import insert_jobs
 
-MOST_BACKFILLED = 10_000
 _MOMENT = timedelta(microseconds=1)
 
 

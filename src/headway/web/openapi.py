@@ -15,7 +15,7 @@ _PROBLEMS = {
     "400": "The request does not fit.",
     "401": "No token or password was sent.",
     "403": "Not allowed: read-only, redacted, or from another site.",
-    "404": "There is no such job.",
+    "404": "There is no such job or schedule.",
     "409": "The job is in another state.",
     "413": "The request is too large.",
     "415": "The body is not JSON.",
@@ -97,10 +97,15 @@ def _parameters(endpoint: AdminEndpoint) -> list[dict[str, Any]]:
     if endpoint.method == "POST":
         return found
     schema = msgspec.json.schema(endpoint.parameters)
-    properties = schema["$defs"][endpoint.parameters.__name__]["properties"]
+    described = schema["$defs"][endpoint.parameters.__name__]
     found += [
-        {"name": name, "in": "query", "required": False, "schema": _without_null(each)}
-        for name, each in properties.items()
+        {
+            "name": name,
+            "in": "query",
+            "required": name in described["required"],
+            "schema": _without_null(each),
+        }
+        for name, each in described["properties"].items()
     ]
     return found
 

@@ -13,6 +13,7 @@ from headway.errors import (
     HeadwayError,
     InvalidRequest,
     JobNotFound,
+    ScheduleNotFound,
     SequencesNeeded,
     StoreError,
     WrongState,
@@ -40,7 +41,7 @@ def problem_of(error: Exception) -> tuple[int, Problem]:
             return error.status, Problem(error.code, str(error))
         case InvalidRequest():
             return 400, Problem(_code(error), str(error))
-        case JobNotFound():
+        case JobNotFound() | ScheduleNotFound():
             return 404, Problem(_code(error), str(error))
         case WrongState() | SequencesNeeded():
             return 409, Problem(_code(error), str(error))

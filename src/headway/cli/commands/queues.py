@@ -106,5 +106,12 @@ def drain(names: tuple[str, ...], app: Headway, concurrency: int | None, verbose
     except InvalidRequest as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(
-        run_worker(app, queues=work_queues, concurrency=concurrency, drain=True, verbose=verbose)
+        run_worker(
+            app,
+            queues=work_queues,
+            concurrency=concurrency,
+            drain=True,
+            schedules=False,
+            verbose=verbose,
+        )
     )

@@ -46,6 +46,7 @@ from headway.worker.settings import Retention, WorkQueue
     metavar="HOST:PORT",
     help="Serve /metrics, /livez and /readyz there; each of several processes on the next port.",
 )
+@click.option("--no-schedules", is_flag=True, help="Fire no schedules; other workers do.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def worker(
     app: Headway,
@@ -58,6 +59,7 @@ def worker(
     grace: float | None,
     retention: str | None,
     http: str | None,
+    no_schedules: bool,
     verbose: bool,
 ) -> None:
     """Run jobs until told to stop.
@@ -82,6 +84,7 @@ def worker(
             grace=grace,
             retention=None if retention is None else parse_retention(retention),
             http=http,
+            schedules=not no_schedules,
             verbose=verbose,
         )
     )

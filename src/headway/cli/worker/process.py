@@ -40,6 +40,7 @@ def run_worker(
     grace: float | None = None,
     retention: Retention | None = None,
     http: str | None = None,
+    schedules: bool = True,
     verbose: bool,
 ) -> int:
     set_up_logs(verbose=verbose)
@@ -49,6 +50,7 @@ def run_worker(
         "lease_for": lease,
         "grace": grace,
         "retention": retention,
+        "schedules": schedules,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     address = None if http is None else parse_address(http)

@@ -23,6 +23,8 @@ the last one and starts another."""
 OVERLAPS: tuple[str, ...] = get_args(Overlap)
 KEPT_RUNS = 50
 """Ticks of a schedule that are kept."""
+MOST_BACKFILLED = 10_000
+"""Ticks of one backfill."""
 
 
 class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):

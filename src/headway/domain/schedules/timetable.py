@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -197,7 +198,7 @@ def decode_timetable(encoded: Mapping[str, Any]) -> Timetable:
     """The timetable that `encode_timetable` encoded."""
     match encoded:
         case {"cron": str(expression), "tz": str(tz)}:
-            return Cron(expression, tz)
+            return _stored_cron(expression, tz)
         case {"every": int() | float() as seconds, "anchor": str(anchor)}:
             try:
                 return Every(seconds=seconds, anchor=datetime.fromisoformat(anchor))
@@ -210,6 +211,12 @@ def decode_timetable(encoded: Mapping[str, Any]) -> Timetable:
         "a stored timetable has cron and tz, or every and anchor; this one has "
         f"{', '.join(sorted(map(str, encoded))) or 'nothing'}"
     )
+
+
+@lru_cache(maxsize=10_000)
+def _stored_cron(expression: str, tz: str) -> Cron:
+    """Checking an expression costs more than reading a schedule."""
+    return Cron(expression, tz)
 
 
 def _ticks(timetable: Timetable, since: datetime, until: datetime) -> Iterator[datetime]:

@@ -11,6 +11,7 @@ import msgspec
 from headway.domain.filters import parse_filter, plain_name, render_filter
 from headway.domain.job import JobRecord
 from headway.domain.queries import ArgumentFilter, JobFilter, Page
+from headway.domain.schedules.schedule_views import ScheduleDetail
 from headway.domain.views import BY_FILTER, AuditPage, AuditRecord, CheckPage, JobDetail
 from headway.errors import ConfigurationError, InvalidOption
 from headway.web.problems import Refused
@@ -49,6 +50,9 @@ class Redaction:
                 return cast("T", Page([self.job(job) for job in jobs], cursor))
             case JobDetail(job=job):
                 return cast("T", msgspec.structs.replace(answer, job=self.job(job)))
+            case ScheduleDetail(job=scheduled):
+                hidden = msgspec.structs.replace(scheduled, input=self.payload(scheduled.input))
+                return cast("T", msgspec.structs.replace(answer, job=hidden))
             case AuditPage(records, cursor):
                 return cast("T", AuditPage([self._record(each) for each in records], cursor))
             case _:

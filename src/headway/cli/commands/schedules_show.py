@@ -1,0 +1,73 @@
+"""A schedule in the terminal, in full."""
+
+from __future__ import annotations
+
+import click
+
+from headway.cli.job_text import INDENT, json_text, moment_now, print_explanation, when_text
+from headway.cli.output import in_colour, print_fields, tell
+from headway.cli.safe_text import harmless
+from headway.domain.schedules.schedule_views import (
+    ScheduleDetail,
+    ScheduleExplanation,
+    ScheduleRunView,
+)
+from headway.domain.text import moment, span
+
+ALL_WORKERS = 5
+"""Workers that are named; of more, the number."""
+
+
+def print_schedule(detail: ScheduleDetail) -> None:
+    schedule, job, now = detail.schedule, detail.job, moment_now()
+    print_fields(
+        [
+            ("name", schedule.name),
+            ("state", schedule.state),
+            ("why", detail.explanation.sentence),
+            ("timetable", schedule.timetable),
+            ("origin", schedule.origin),
+            ("paused", when_text(schedule.paused_at, now)),
+            ("next", when_text(schedule.next_at, now)),
+            ("then", ", ".join(moment(t) for t in detail.next_ticks if t != schedule.next_at)),
+            ("type", job.type),
+            ("queue", job.queue),
+            ("priority", job.priority or None),
+            ("attempts", None if job.max_attempts is None else f"at most {job.max_attempts}"),
+            ("timeout", None if job.timeout is None else span(job.timeout)),
+            ("input", json_text(job.input)),
+            ("overlap", detail.overlap),
+            ("catch up", detail.catch_up),
+            ("jitter", span(detail.jitter) if detail.jitter else None),
+            ("fired", f"{schedule.fired:,}"),
+            ("skipped", f"{schedule.skipped:,}"),
+            ("created", when_text(detail.created_at, now)),
+            ("changed", when_text(detail.changed_at, now)),
+            ("fired by", _workers(detail.workers)),
+        ]
+    )
+    if detail.runs:
+        click.echo()
+        click.echo(click.style("last ticks", bold=True))
+    for run in detail.runs:
+        click.echo(f"{INDENT}{moment(run.tick)}  {_outcome(run)}")
+
+
+def print_schedule_explanation(explanation: ScheduleExplanation) -> None:
+    """Why the schedule starts no job; why the job that it waits for has not ended, below it."""
+    tell(explanation.sentence)
+    if explanation.because is not None:
+        print_explanation(explanation.because, 1)
+
+
+def _workers(ids: list[str]) -> str:
+    if len(ids) > ALL_WORKERS:
+        return f"{len(ids)} workers"
+    return ", ".join(ids) or "no living worker"
+
+
+def _outcome(run: ScheduleRunView) -> str:
+    if run.skipped is not None:
+        return f"{run.outcome}: {run.skipped}"
+    by_hand = "  triggered by hand" if run.triggered else ""
+    return f"{in_colour(run.outcome)}  {harmless(run.sequence_id or '')}{by_hand}"
