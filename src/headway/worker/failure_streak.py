@@ -47,8 +47,8 @@ class FailureStreak:
             self._observers.observe(WorkerRecovered(self._worker, self.part))
 
 
-async def sleep_unless(stopped: asyncio.Event, seconds: float) -> bool:
-    """Sleep for so many seconds, or until `stopped` is set; whether it is set."""
+async def sleep_unless(stopped: asyncio.Event, seconds: float | None) -> bool:
+    """Sleep for so many seconds (None: without end), or until `stopped` is set; whether it is."""
     try:
         async with asyncio.timeout(seconds):
             await stopped.wait()

@@ -29,8 +29,9 @@ class Worker:
     """Runs jobs from a store that has been opened. One worker runs on one event loop at a time.
 
     `run()` works until `request_stop()`, or with `drain=True` until no job of its queues and types
-    is due and none of its own is running. Jobs whose leases have expired are given back first; jobs
-    that are due later, retries among them, and those that other workers run, are not waited for.
+    is due and none of its own is running. Jobs whose leases have expired are given back first, and
+    schedules that are due are fired; jobs that are due later, retries among them, and those that
+    other workers run, are not waited for.
     """
 
     def __init__(

@@ -215,10 +215,12 @@ class WorkerRun:
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
             asyncio.create_task(self._progress.run(self._stopping), name="headway progress"),
-            asyncio.create_task(self._scheduler.run(self._stopping), name="headway scheduler"),
         ]
+        if not self._schedule.drain:
+            firing = self._scheduler.run(self._stopping)
+            background.append(asyncio.create_task(firing, name="headway scheduler"))
         committing = asyncio.create_task(self._committer.run(), name="headway committer")
-        fetching = asyncio.create_task(self._fetcher.run(), name="headway fetcher")
+        fetching = asyncio.create_task(self._fetch(), name="headway fetcher")
         # The time to stop in begins when it is asked for, not when a claim has been answered.
         asked = asyncio.create_task(self._stopping.wait(), name="headway worker waits")
         self.started.set()
@@ -240,6 +242,11 @@ class WorkerRun:
             )
             await _to_its_end(leaving, self._hurry)
             observe(WorkerStopped(settings.worker_id))
+
+    async def _fetch(self) -> bool:
+        if self._schedule.drain:  # else the last claim could come before the jobs of due ticks
+            await self._scheduler.run(self._stopping, once=True)
+        return await self._fetcher.run()
 
     async def _subscribe(self) -> float:
         """Subscribe to notifications; the seconds to wait before the next try if that fails."""
@@ -373,7 +380,7 @@ class WorkerRun:
             if any(attempt.claimed.id == notification.job_id for attempt in self._held):
                 self._heartbeat.check_now()
         elif isinstance(notification, SchedulesChanged):
-            self._scheduler.expect(0.0)
+            self._scheduler.look_in(0.0)
         elif isinstance(notification, JobsScheduled) and self._schedule.concerns(notification):
             self._store.expect(notification.queue, notification.run_at)
             self._schedule.expect_notified(notification)

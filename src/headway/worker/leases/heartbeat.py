@@ -48,7 +48,7 @@ class Heartbeat:
         outage: Outage,
         reporter: Reporter,
         describe: Callable[[], WorkerRecord],
-        next_schedule: Callable[[float | None], None],
+        next_schedule: Callable[[float], None],
     ) -> None:
         """`next_schedule` is told, on the loop, in how many seconds a schedule is due."""
         self._runner = runner

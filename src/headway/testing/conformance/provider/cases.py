@@ -12,6 +12,7 @@ from headway.domain.due_time import After
 from headway.domain.job import JobState
 from headway.domain.request import Dedup
 from headway.domain.retry import Fixed
+from headway.domain.schedules.timetable import Every
 from headway.errors import ConfigurationError
 from headway.jobs.job import Job
 from headway.testing.conformance.case import Cases
@@ -80,6 +81,38 @@ def the_users_writes_share_its_fate(fixture: ProviderFixture) -> None:
     with fixture.transaction() as tx:
         assert fixture.execute(tx, "select id from orders order by id") == [(2,), (3,)]
     assert fixture.is_pending(id)
+
+
+@case
+def a_schedule_shares_the_fate_of_the_transaction(fixture: ProviderFixture) -> None:
+    name, do = "hourly", fixture.do_schedules
+    with fixture.rolled_back(fixture.transaction()) as tx:
+        do("put", name, Every(hours=1), fixture.undone.request(), tx=tx)
+        assert do("get", name, tx=tx).type == "undone"
+    assert fixture.schedule(name) is None
+    with fixture.transaction() as tx:
+        do("put", name, Every(hours=1), fixture.kept.request("it's"), jitter=5, tx=tx)
+        assert fixture.schedule(name) is None, "the schedule was seen before the commit"
+    put = fixture.schedule(name)
+    assert put is not None
+    assert (put.type, put.timetable) == ("kept", Every(hours=1))
+    with fixture.transaction() as tx:
+        do("pause", name, tx=tx)
+        do("resume", name, tx=tx)
+        started = do("trigger", name, tx=tx)
+        since = put.next_at - timedelta(hours=3)
+        (tick, _) = do("backfill", name, since, put.next_at - timedelta(hours=1), at_most=2, tx=tx)
+        assert [run.sequence_id for run in do("runs", name, tx=tx)] == [started.id]
+        assert [each.name for each in do("list", tx=tx)] == [name]
+        assert fixture.job(started.id) is None, "the job was seen before the commit"
+    assert fixture.is_pending(started.id)
+    assert fixture.is_pending(tick.id)
+    with fixture.rolled_back(fixture.transaction()) as tx:
+        do("delete", name, tx=tx)
+    assert fixture.schedule(name) is not None
+    with fixture.transaction() as tx:
+        do("delete", name, tx=tx)
+    assert fixture.schedule(name) is None
 
 
 @case.only(_nests)

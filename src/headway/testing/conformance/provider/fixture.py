@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from headway.app import Headway
 from headway.domain.job import JobRecord, JobState
 from headway.domain.request import Request
+from headway.domain.schedules.schedule import ScheduleRecord
 from headway.ports.notifications import Interest, JobsScheduled, Notification
 from headway.ports.notifier import NotifierStatus
 from headway.ports.provider import Provider
@@ -207,6 +208,12 @@ class ProviderFixture:
             return self.wait_for(getattr(self.app, verb)(*args, **options))
         return getattr(self.app.sync, verb)(*args, **options)
 
+    def do_schedules(self, verb: str, *args: Any, **options: Any) -> Any:
+        """The same for `app.schedules`."""
+        if self.subject.awaited:
+            return self.wait_for(getattr(self.app.schedules, verb)(*args, **options))
+        return getattr(self.app.sync.schedules, verb)(*args, **options)
+
     def start(self, request: Request[Any], tx: Any, **options: Any) -> str:
         id: str = self.do("start", request, tx=tx, **options).id
         return id
@@ -216,6 +223,12 @@ class ProviderFixture:
         store = self._elsewhere.store
         (job,) = self.wait_for(store.run(store.get, [id]))
         return job
+
+    def schedule(self, name: str) -> ScheduleRecord | None:
+        """The schedule as others see it."""
+        store = self._elsewhere.store
+        (schedule,) = self.wait_for(store.run(store.schedules, [name]))
+        return schedule
 
     def is_pending(self, id: str) -> bool:
         job = self.job(id)
