@@ -266,6 +266,12 @@ class ScheduleSkipped(ScheduleEvent, frozen=True, gc=False):
     count: int
 
 
+class ScheduleFailed(ScheduleEvent, frozen=True, gc=False):
+    """A worker cannot compute the ticks of a schedule: a package or a time zone is missing."""
+
+    error: str
+
+
 class SchedulesRefused(msgspec.Struct, frozen=True, gc=False):
     """Declared schedules were not stored: schedules of these names were put at run time."""
 
@@ -308,6 +314,7 @@ Event = (
     | TypesUnattended
     | ScheduleFired
     | ScheduleSkipped
+    | ScheduleFailed
     | SchedulesRefused
 )
 

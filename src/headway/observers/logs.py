@@ -58,6 +58,7 @@ def level_of(event: Event) -> int:
             | events.LeaseLost()
             | events.LoopBlocked()
             | events.ScheduleSkipped(reason="missed")
+            | events.ScheduleFailed()
             | events.SchedulesRefused()
             | events.TypesUnattended()
             | events.WorkerTroubled()
@@ -189,6 +190,8 @@ def line(event: Event) -> str:
             )
             ticks = "tick" if event.count == 1 else f"{event.count} ticks, the last one"
             return f"schedule {event.schedule} skipped {ticks} of {event.tick.isoformat()}: {why}"
+        case events.ScheduleFailed():
+            return f"schedule {event.schedule} cannot be fired here: {event.error}"
         case events.SchedulesRefused():
             return (
                 f"the declared schedules {', '.join(event.names)} are not stored: schedules of "

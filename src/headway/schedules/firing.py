@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from headway.after_commit.effects import Effects
-from headway.domain.events import ScheduleFired, ScheduleSkipped
+from headway.domain.events import ScheduleFailed, ScheduleFired, ScheduleSkipped
 from headway.domain.job import NewJob
-from headway.domain.schedules.firing_policy import Decision, decide, run_entries
+from headway.domain.schedules.firing_policy import Decision, decide, postpone, run_entries
 from headway.domain.schedules.schedule import (
     ScheduleAdvance,
     ScheduleRecord,
     job_of_tick,
 )
+from headway.errors import HeadwayError
 from headway.ports.statement import Operation
 from headway.ports.store import Operations
 
@@ -62,7 +63,14 @@ def _start(
     now: datetime,
 ) -> Operation[None]:
     running = yield from _running(store, due)
-    decisions = [(each, decide(each, now, running=each.name in running)) for each in due]
+    decisions: list[tuple[ScheduleRecord, Decision]] = []
+    for each in due:
+        try:
+            decision = decide(each, now, running=each.name in running)
+        except HeadwayError as error:  # cronsim or a time zone is missing here
+            decision = postpone(each, now)
+            effects.events.append(ScheduleFailed(each.name, each.type, str(error)))
+        decisions.append((each, decision))
     yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
     jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]
     started = yield from insert_jobs(store, jobs, effects, watched=watched, now=now)

@@ -19,6 +19,8 @@ ON_TIME = timedelta(seconds=10)
 LOOK_AGAIN = timedelta(seconds=5)
 """Between two looks whether the sequence that a tick waits for has ended; the worker that ran it
 looks at once."""
+UNREADABLE_PAUSE = timedelta(seconds=30)
+"""Until the next look at a schedule whose ticks a worker cannot compute."""
 MOST_COUNTED = 1_000
 """Missed ticks of one outage that are counted."""
 _MOMENT = timedelta(microseconds=1)
@@ -39,7 +41,12 @@ def decide(schedule: ScheduleRecord, now: datetime, *, running: bool) -> Decisio
     """`running`: the last sequence of this schedule has not ended."""
     timetable, overlap = schedule.timetable, schedule.definition.overlap
     waiting = schedule.waiting_tick
-    first = schedule.next_at if waiting is None else timetable.next_after(waiting)
+    if waiting is None:
+        first = schedule.next_at
+    elif overlap == "queue_one":
+        first = timetable.next_after(waiting)
+    else:  # it was postponed, or waited before the overlap was changed
+        first, waiting = waiting, None
     skips: list[tuple[datetime, SkipReason, int]] = []
     due: list[datetime] = []
     if first <= now:
@@ -48,7 +55,8 @@ def decide(schedule: ScheduleRecord, now: datetime, *, running: bool) -> Decisio
             skips.append((missed[0], "missed", missed[1]))
     if waiting is not None:
         due.insert(0, waiting)
-    next_at = timetable.next_after(now)
+    # A clock that was set back does not bring back the ticks before the waiting one.
+    next_at = timetable.next_after(now if waiting is None else max(now, waiting))
     cancel, waiting = False, None
     if due and running and overlap != "allow":
         match overlap:
@@ -61,16 +69,26 @@ def decide(schedule: ScheduleRecord, now: datetime, *, running: bool) -> Decisio
                 cancel, dropped, due = True, due[:-1], due[-1:]
         if dropped:
             skips.append((dropped[-1], "overlap", len(dropped)))
-    elif schedule.waiting_tick is not None and overlap == "queue_one":
+    elif len(due) > 1 and due[0] == schedule.waiting_tick and overlap == "queue_one":
         dropped, due = due[:-1], due[-1:]
-        if dropped:
-            skips.append((dropped[-1], "overlap", len(dropped)))
+        skips.append((dropped[-1], "overlap", len(dropped)))
     return Decision(
         start=tuple(due),
         cancel=cancel,
         waiting_tick=waiting,
         next_at=next_at,
         skips=tuple(skips),
+    )
+
+
+def postpone(schedule: ScheduleRecord, now: datetime) -> Decision:
+    """Another worker may be able to compute the ticks; this one looks again later."""
+    return Decision(
+        start=(),
+        cancel=False,
+        waiting_tick=schedule.waiting_tick or schedule.next_at,
+        next_at=now + UNREADABLE_PAUSE,
+        skips=(),
     )
 
 

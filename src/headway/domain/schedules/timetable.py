@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -38,15 +37,27 @@ class Cron:
 
     expression: str
     tz: str = "UTC"
-    _zone: tzinfo = field(init=False, compare=False)
-    _fields: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        expression = check_expression(self.expression)
-        object.__setattr__(self, "expression", expression)
-        object.__setattr__(self, "_zone", _find_zone(self.tz))
-        object.__setattr__(self, "_fields", five_fields(expression))
+        object.__setattr__(self, "expression", check_expression(self.expression))
         self.next_after(_CHECKED_FROM)
+
+    @classmethod
+    def stored(cls, expression: str, tz: str) -> Cron:
+        """One that was checked before. A process without cronsim, or without the time zone, can
+        read and show it; asking for its ticks raises."""
+        cron = object.__new__(cls)
+        object.__setattr__(cron, "expression", expression)
+        object.__setattr__(cron, "tz", tz)
+        return cron
+
+    @property
+    def _zone(self) -> tzinfo:
+        return _find_zone(self.tz)
+
+    @property
+    def _fields(self) -> str:
+        return five_fields(self.expression)
 
     def __repr__(self) -> str:
         return f"Cron({self.expression!r}, tz={self.tz!r})"
@@ -198,7 +209,7 @@ def decode_timetable(encoded: Mapping[str, Any]) -> Timetable:
     """The timetable that `encode_timetable` encoded."""
     match encoded:
         case {"cron": str(expression), "tz": str(tz)}:
-            return _stored_cron(expression, tz)
+            return Cron.stored(expression, tz)
         case {"every": int() | float() as seconds, "anchor": str(anchor)}:
             try:
                 return Every(seconds=seconds, anchor=datetime.fromisoformat(anchor))
@@ -211,12 +222,6 @@ def decode_timetable(encoded: Mapping[str, Any]) -> Timetable:
         "a stored timetable has cron and tz, or every and anchor; this one has "
         f"{', '.join(sorted(map(str, encoded))) or 'nothing'}"
     )
-
-
-@lru_cache(maxsize=10_000)
-def _stored_cron(expression: str, tz: str) -> Cron:
-    """Checking an expression costs more than reading a schedule."""
-    return Cron(expression, tz)
 
 
 def _ticks(timetable: Timetable, since: datetime, until: datetime) -> Iterator[datetime]:

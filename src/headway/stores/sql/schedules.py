@@ -112,12 +112,10 @@ class SqlSchedules(SqlPart):
         names = list(declared)
         rows = yield Statement(self._sql["due_schedules"], (names, limit, self._dialect.now(now)))
         found = [self._schedule(row) for row in rows]
-        if ended and len(found) < limit:
-            # Locked already, so a schedule that is due as well is not left out but found again.
-            params = (names, limit - len(found), list(ended))
-            rows = yield Statement(self._sql["waiting_schedules"], params)
-            known = {record.name for record in found}
-            found += [one for one in map(self._schedule, rows) if one.name not in known]
+        waiting = set(ended).difference(record.name for record in found)
+        if waiting and len(found) < limit:
+            params = (names, limit - len(found), list(waiting))
+            found += map(self._schedule, (yield Statement(self._sql["waiting_schedules"], params)))
         return found
 
     @reading

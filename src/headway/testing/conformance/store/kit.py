@@ -18,6 +18,8 @@ from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
+from headway.domain.schedules.schedule import ScheduleDefinition, ScheduledJob, ScheduleRecord
+from headway.domain.schedules.timetable import Every, Timetable
 from headway.domain.settlement import (
     Complete,
     Fail,
@@ -29,7 +31,6 @@ from headway.domain.settlement import (
 )
 from headway.errors import Failure
 from headway.ports.store import Capabilities, Inserted, Store
-from headway.ports.transfer import MovedJob
 from headway.testing.conformance.case import Cases
 
 StoreCases = Cases[Store, [Capabilities]]
@@ -153,13 +154,7 @@ async def running_scheduled(
 ) -> ClaimedJob:
     """A claimed job that a schedule started, in a queue of its own."""
     job = new_job(queue=new_queue(), schedule_name=schedule, scheduled_for=tick, **fields)
-    await insert(store, job)
-    if store.transfer is not None:
-        stored = msgspec.structs.replace(
-            await read(store, job.id), schedule=schedule, scheduled_for=tick
-        )
-        await store.run(store.delete_jobs, [job.id])
-        await store.run(store.transfer.insert_moved, [MovedJob(stored, 0, ())])
+    await store.run(store.insert_scheduled, [job], now=T0)
     return await claim_one(store, job.queue, types=(job.type,))
 
 
@@ -235,6 +230,46 @@ async def last_of(store: Store, sequence_id: str) -> JobRecord:
 
 async def attempts_of(store: Store, job_id: str) -> list[AttemptRecord]:
     return await store.run(store.attempts, job_id)
+
+
+def definition(timetable: Timetable | None = None, **fields: Any) -> ScheduleDefinition:
+    """What a schedule does: by default a job at each full hour. Fields of the job are given as
+    those of the schedule are."""
+    job: dict[str, Any] = {
+        "type": TYPE,
+        "input": "[]",
+        "queue": "default",
+        "priority": 0,
+        "max_attempts": 20,
+        "max_losses": 5,
+        "timeout": None,
+    }
+    job |= {name: fields.pop(name) for name in list(fields) if name in job}
+    return ScheduleDefinition(
+        timetable=timetable or Every(hours=1), job=ScheduledJob(**job), **fields
+    )
+
+
+def schedule(name: str = "nightly", **fields: Any) -> ScheduleRecord:
+    """A schedule that is due at T0, with these fields."""
+    given: dict[str, Any] = {
+        "definition": definition(),
+        "declaration": None,
+        "next_at": T0,
+        "created_at": at(-9),
+        "changed_at": at(-8),
+    }
+    return ScheduleRecord(name=name, **given | fields)
+
+
+async def put(store: Store, *schedules: ScheduleRecord) -> None:
+    await store.run(store.put_schedules, schedules)
+
+
+async def schedule_of(store: Store, name: str = "nightly") -> ScheduleRecord:
+    (found,) = await store.run(store.schedules, [name])
+    assert found is not None, f"schedule {name} is not there"
+    return found
 
 
 async def everything(store: Store) -> list[JobRecord]:
