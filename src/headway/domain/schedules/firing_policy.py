@@ -112,7 +112,7 @@ def due_ticks(
     kept.reverse()
     last = kept[0] - _MOMENT if kept else now
     missed = timetable.last_until(last) or first
-    if missed < first or (kept and kept[0] <= first):
+    if kept and (missed < first or kept[0] <= first):
         return kept, None
     count = sum(1 for _ in islice(timetable.ticks(first - _MOMENT, last), MOST_COUNTED))
     return kept, (max(missed, first), max(count, 1))

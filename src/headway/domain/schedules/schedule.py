@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, get_args
 from uuid import UUID
@@ -60,16 +60,20 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> str:
         """As JSON, equal for equal definitions."""
+        timeout = self.job.timeout
         content = {
             "timetable": encode_timetable(self.timetable),
-            "job": msgspec.to_builtins(self.job),
+            "job": {
+                **msgspec.to_builtins(self.job),
+                "timeout": None if timeout is None else float(timeout),
+            },
             "overlap": self.overlap,
             "catch_up": [
                 self.catch_up.mode,
                 self.catch_up.within.total_seconds(),
                 self.catch_up.at_most,
             ],
-            "jitter": self.jitter,
+            "jitter": float(self.jitter),
         }
         return _encoder.encode(content).decode()
 
@@ -180,7 +184,7 @@ def tick_id(name: str, tick: datetime) -> str:
 
 
 def _digest(name: str, tick: datetime) -> bytes:
-    return sha256(f"{name}\0{tick.isoformat()}".encode()).digest()
+    return sha256(f"{name}\0{tick.astimezone(UTC).isoformat()}".encode()).digest()
 
 
 def job_of_tick(schedule: ScheduleRecord, tick: datetime) -> NewJob:

@@ -241,10 +241,10 @@ async def a_waiting_tick_is_handed_out_when_its_sequence_has_ended(store: Store)
     assert await due(store, "mine") == ["due and waits", "due"]
     ended = ("waits", "paused", "theirs", "mine", "waits for nothing", "due", "none")
     assert await due(store, "mine", ended=ended) == ["due and waits", "due", "waits", "mine"]
-    ended = ("due and waits", "waits", "mine")
-    assert await due(store, ended=ended) == ["due and waits", "due", "waits"]
-    assert await due(store, ended=ended, limit=3) == ["due and waits", "due", "waits"]
-    assert await due(store, ended=ended, limit=2) == ["due and waits", "due"]
+    both = ("due and waits", "waits", "mine")
+    assert await due(store, ended=both) == ["due and waits", "due", "waits"]
+    assert await due(store, ended=both, limit=3) == ["due and waits", "due", "waits"]
+    assert await due(store, ended=both, limit=2) == ["due and waits", "due"]
 
 
 @case
