@@ -230,9 +230,10 @@ def _no_modules_of_other_tests(tmp_path_factory: pytest.TempPathFactory) -> Iter
 def no_leaked_processes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a Python process behind, and kill the process."""
     os.environ[leftovers.TEST] = name = request.node.nodeid
+    before = leftovers.numbers()
     yield
     del os.environ[leftovers.TEST]
-    left = leftovers.kill_what_stays(lambda: leftovers.of_test(name), GRACE)
+    left = leftovers.kill_what_stays(lambda: leftovers.of_test(name, before), GRACE)
     if left:
         listed = "\n".join(f"  {process.pid}: {process.command}" for process in left)
         pytest.fail(f"processes still running {GRACE:.0f} s after the test:\n{listed}")

@@ -48,6 +48,9 @@ class MongoDatabase:
 
     def prepare(self) -> None:
         asyncio.run(MongoStore(self.dsn).migrate())
+        self.watch()
+
+    def watch(self) -> None:
         self._database.create_collection("effect")
         self._copy.executescript(
             """

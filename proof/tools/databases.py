@@ -37,7 +37,11 @@ class Database(Protocol):
     dsn: str
 
     def prepare(self) -> None:
-        """Migrate, and create the checker's tables and triggers."""
+        """Migrate, and watch."""
+        ...
+
+    def watch(self) -> None:
+        """Create the checker's tables and triggers."""
         ...
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
@@ -52,6 +56,9 @@ class PostgresDatabase:
 
     def prepare(self) -> None:
         asyncio.run(PostgresStore(self.dsn).migrate())
+        self.watch()
+
+    def watch(self) -> None:
         with psycopg.connect(self.dsn) as connection:
             connection.execute(
                 """
@@ -101,6 +108,9 @@ class SqliteDatabase:
 
     def prepare(self) -> None:
         asyncio.run(SqliteStore(self.path).migrate())
+        self.watch()
+
+    def watch(self) -> None:
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.executescript(
                 """

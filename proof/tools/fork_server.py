@@ -18,39 +18,51 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import psycopg_pool  # noqa: F401 - so that a fork need not import it
 
-from proof.tools import work
+from proof.tools import producer, work
 from proof.tools.wrong_clock import shift_clock
 
 ROOT = Path(__file__).parents[2]
 
 
 class ForkServer:
-    """Starts workers. Unexpected exits are written to the file `deaths`."""
+    """Starts workers and producers, of this release or of that in `environment`. Unexpected exits
+    are written to the file `deaths`."""
 
-    def __init__(self, deaths: Path) -> None:
+    def __init__(self, deaths: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._deaths = deaths
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "proof.tools.fork_server"],
             cwd=ROOT,
-            env={**os.environ, "PROOF_DEATHS": str(deaths)},
+            env={**environment, "PROOF_DEATHS": str(deaths)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
     def spawn(
-        self, dsn: str, logs: Path, *, memory: int = 0, clock: str = "", **settings: Any
+        self,
+        dsn: str,
+        logs: Path,
+        *,
+        memory: int = 0,
+        clock: str = "",
+        warnings: str = "",
+        produces: bool = False,
+        **settings: Any,
     ) -> int:
-        """`memory`: limit of its address space. `clock`: file with the error of its clock."""
+        """`memory`: limit of its address space. `clock`: file with the error of its clock.
+        `warnings`: file for its log. `produces`: a client, and not a worker."""
         order = {
             "dsn": dsn,
             "logs": str(logs),
+            "warnings": warnings,
+            "produces": produces,
             "settings": settings,
             "memory": memory,
             "clock": clock,
@@ -63,9 +75,11 @@ class ForkServer:
 
     def crashes(self) -> list[str]:
         """Workers that crashed, for example by a segmentation fault."""
-        if not self._deaths.exists():
-            return []
-        return [line for line in self._deaths.read_text().splitlines() if " with -" in line]
+        return [line for line in self.deaths() if " with -" in line]
+
+    def deaths(self) -> list[str]:
+        """Processes that ended by a crash or an error."""
+        return self._deaths.read_text().splitlines() if self._deaths.exists() else []
 
     def close(self) -> None:
         self._process.terminate()
@@ -73,8 +87,8 @@ class ForkServer:
 
 
 @contextlib.contextmanager
-def fork_server(folder: Path) -> Iterator[ForkServer]:
-    found = ForkServer(folder / "deaths")
+def fork_server(folder: Path, environment: Mapping[str, str] = os.environ) -> Iterator[ForkServer]:
+    found = ForkServer(folder / "deaths", environment)
     try:
         yield found
     finally:
@@ -137,7 +151,11 @@ def _be_child(order: dict[str, Any]) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (order["memory"], order["memory"]))
         if order["clock"]:
             shift_clock(order["clock"])
-        asyncio.run(work.run_worker(order["dsn"], Path(order["logs"]), order["settings"]))
+        if order["warnings"]:
+            logging.disable(logging.NOTSET)
+            logging.basicConfig(filename=order["warnings"], level=logging.WARNING, force=True)
+        main = producer.run_producer if order["produces"] else work.run_worker
+        asyncio.run(main(order["dsn"], Path(order["logs"]), order["settings"]))
         code = 0
     except BaseException as error:
         with contextlib.suppress(OSError):

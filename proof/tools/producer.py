@@ -1,12 +1,14 @@
-"""Starts jobs, and writes each acknowledged start to disk at once."""
+"""Starts jobs, and writes each acknowledged start to disk at once: in a thread, or in a process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from headway import Request
 from headway.errors import HeadwayError
@@ -74,3 +76,24 @@ class Producer:
                     else:
                         self._ledger.note([sequence.id for sequence in started])
                 await asyncio.sleep(self._pause)
+
+
+async def run_producer(dsn: str, logs: Path, settings: dict[str, Any]) -> None:
+    """A process's main, until SIGTERM: starts sequences of `length` jobs and single jobs, and waits
+    for their results. A start or a result that fails ends the process with its error."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    chains = StartLog(logs / f"chains-{os.getpid()}")
+    singles = StartLog(logs / f"singles-{os.getpid()}")
+    work = Work(dsn)
+    async with work.app:
+        while not stopped.is_set():
+            requests = [work.chain.request(settings["length"] - 1, 0.05) for _ in range(5)]
+            started = await work.app.start_many(requests)
+            chains.note([sequence.id for sequence in started])
+            single = await work.app.start(work.steady.request(0.01))
+            singles.note([single.id])
+            for sequence in (*started, single):
+                await sequence.result(timeout=60)
+    chains.close()
+    singles.close()

@@ -12,6 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from headway import JobState
@@ -281,3 +282,15 @@ def test_migrate(shop: Shop, postgres_url: str) -> None:
     assert shop.run("migrate", "check", "--app", postgres_url).returncode == 0
     sql = shop.run("migrate", "sql", postgres_url)
     assert 'create table "headway".job' in sql.stdout
+
+
+def test_migrate_says_for_whom_it_waits(shop: Shop, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("create schema headway")
+        up = shop.spawn("migrate", "up", postgres_url)
+        assert up.stderr is not None
+        said = up.stderr.readline()
+        connection.commit()
+    assert "0001_initial, 0002_schedules has to wait: an open transaction" in said
+    assert up.wait(60) == 0
+    assert shop.run("migrate", "check", postgres_url).returncode == 0

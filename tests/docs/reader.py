@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.docs.environments import environment
+from tests.docs.environments import make_environment
 from tests.docs.pages import Block, Command
 
 PATIENCE = 60.0
@@ -91,7 +91,8 @@ class Reader:
         text = self._real(command.text)
         if text.startswith("pip install "):
             self._packages |= frozenset(shlex.split(text, comments=True)[2:])
-            self._environment = await asyncio.to_thread(environment, self._packages)
+            self._environment = self._shell.with_name(f"environment-{len(self._packages)}")
+            await asyncio.to_thread(make_environment, self._environment, self._packages)
         elif "-m venv" in text:
             pass  # the environment of the page
         elif text == "python -m asyncio":

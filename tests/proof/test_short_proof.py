@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import not_verified
+
 ROOT = Path(__file__).parents[2]
 PARTS = ("sim", "network", "sqlite", "poison", "clocks", "deploy", "backlog")
 
@@ -32,3 +34,5 @@ def test_the_short_proof(tmp_path: Path) -> None:
     failures = {name: part["failures"] for name, part in report["parts"].items() if not part["ok"]}
     assert not failures, f"seed {report['seed']}: {failures}"
     assert done.returncode == 0
+    if left_out := report["parts"]["deploy"]["not verified"]:
+        not_verified("; ".join(left_out))

@@ -6,8 +6,10 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 import pytest
@@ -25,8 +27,9 @@ from headway.jobs.ids import new_id
 from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.migrate import LOCK
-from headway.stores.sql.sql_files import SqlMigration
 from headway.stores.sqlite import SqliteStore
+
+SqlStore = TypeVar("SqlStore", bound=PostgresStore | SqliteStore)
 
 
 async def works(store: Store) -> None:
@@ -56,12 +59,44 @@ async def test_postgres_says_that_a_transaction_is_in_the_way(
 ) -> None:
     """It may be the caller's own, which would wait for the migration in turn."""
     monkeypatch.setattr("headway.stores.postgres.migrate.LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("headway.stores.postgres.migrate.PATIENCE", 0.0)
     with psycopg.connect(postgres_url) as other:
         other.execute("create schema headway")
         with pytest.raises(StoreError, match="an open transaction has locked its tables"):
             await PostgresStore(postgres_url).migrate()
         other.rollback()
     assert await PostgresStore(postgres_url).migrate() != []
+
+
+def of_the_first_release(store: SqlStore) -> SqlStore:
+    del store._migrations[1:]
+    return store
+
+
+async def test_postgres_lets_jobs_pass_while_a_transaction_is_in_the_way(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Starts wait behind one try, and pass before the next."""
+    monkeypatch.setattr("headway.stores.postgres.migrate.PAUSE", 0.2)
+    old = of_the_first_release(PostgresStore(postgres_url))
+    await old.open(migrate=True)
+    slowest = 0.0
+    with psycopg.connect(postgres_url) as other:
+        other.execute("select count(*) from headway.job")
+        migrating = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        while len(caplog.records) < 3:
+            began = time.monotonic()
+            await old.run(old.insert, [NewJob(id=new_id(), type="t", input="{}")])
+            slowest = max(slowest, time.monotonic() - began)
+            assert not migrating.done()
+        held = f"(process {other.info.backend_pid} of PostgreSQL, open for "
+        other.rollback()
+        assert await migrating == ["0002_schedules"]
+    await old.close()
+    assert slowest < 3.0  # a try takes half a second; the rest is for a busy machine
+    assert all(held in record.getMessage() for record in caplog.records)
+    assert "0002_schedules has to wait: an open transaction" in caplog.records[0].getMessage()
+    await works(PostgresStore(postgres_url))
 
 
 async def test_sqlite_twice_and_at_once(sqlite_path: Path) -> None:
@@ -128,12 +163,21 @@ async def test_a_missing_schema_names_the_command(postgres_url: str, sqlite_path
 
 
 async def test_an_older_schema_names_the_command(postgres_url: str, sqlite_path: Path) -> None:
-    for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
-        await store.migrate()
-        newest = (await store.migration_status())[-1].version
-        store._migrations.append(SqlMigration(newest + 1, "later", "select 1"))  # a later release
-        with pytest.raises(SchemaOutdated, match=r"needs .*headway migrate up"):
-            await store.open()
+    for make in (lambda: PostgresStore(postgres_url), lambda: SqliteStore(sqlite_path)):
+        await of_the_first_release(make()).migrate()
+        with pytest.raises(
+            SchemaOutdated,
+            match=r"is at version 1, this release needs 2; run `headway migrate up`",
+        ):
+            await make().open()
+        assert await make().migrate() == ["0002_schedules"]
+        await works(make())
+
+
+async def test_older_code_goes_on_with_a_newer_schema(postgres_url: str, sqlite_path: Path) -> None:
+    for make in (lambda: PostgresStore(postgres_url), lambda: SqliteStore(sqlite_path)):
+        await make().migrate()
+        await works(of_the_first_release(make()))
 
 
 async def test_an_unreachable_server_is_named_without_its_password() -> None:

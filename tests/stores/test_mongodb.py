@@ -21,7 +21,7 @@ from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.queries import JobFilter
 from headway.domain.settlement import Complete, Fail, Retry
-from headway.errors import ConfigurationError, SchemaMissing, StoreUnreachable
+from headway.errors import ConfigurationError, SchemaMissing, SchemaOutdated, StoreUnreachable
 from headway.notifiers.mongodb import MongoNotifier
 from headway.ports.notifications import JobsScheduled, Notification
 from headway.stores.mongodb import MongoStore
@@ -452,6 +452,20 @@ async def test_collections_are_made_by_migrating(mongo_url: str) -> None:
     applied = await asyncio.gather(*[MongoStore(mongo_url).migrate() for _ in range(4)])
     assert sorted(applied, key=len) == [[], [], [], ["0001_initial", "0002_schedules"]]
     assert None not in [step.applied_at for step in await store.migration_status()]
+    await store.open()
+    await store.close()
+
+
+async def test_an_older_schema_names_the_command(mongo_url: str) -> None:
+    store = MongoStore(mongo_url)
+    await store.migrate()
+    with pymongo.MongoClient[dict[str, Any]](mongo_url) as client:
+        client.get_default_database()["headway.migration"].delete_one({"_id": 2})
+    with pytest.raises(
+        SchemaOutdated, match="is at version 1, this release needs 2; run `headway migrate up`"
+    ):
+        await store.open()
+    assert await store.migrate() == ["0002_schedules"]
     await store.open()
     await store.close()
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,13 +77,14 @@ def of_run(run: str) -> list[Process]:
     return [process for process, marks in _processes() if run in marks.get(RUN, "")]
 
 
-def of_test(name: str) -> list[Process]:
+def of_test(name: str, before: set[str]) -> list[Process]:
     """Python processes that the test, or its own fixtures, started. Servers may be for the tests
-    that follow too."""
+    that follow too. `before` are the numbers of the processes that ran when the test began: to read
+    the marks of all processes after each test would take longer than many a test."""
     run = os.environ.get(RUN, "")
     return [
         process
-        for process, marks in _processes()
+        for process, marks in _processes(before)
         if marks.get(TEST) == name and marks.get(RUN) == run and process.is_python
     ]
 
@@ -91,7 +92,11 @@ def of_test(name: str) -> list[Process]:
 def kill_what_stays(look: Callable[[], list[Process]], patience: float) -> list[Process]:
     """Kill what `look` still sees when that time is over, and return it."""
     deadline = time.monotonic() + patience
-    while look() and time.monotonic() < deadline:
+    while True:
+        if not look():
+            return []
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.05)
     killed: dict[int, Process] = {}
     # Again and again: one may have started another one meanwhile. The kernel may hold one back.
@@ -103,14 +108,17 @@ def kill_what_stays(look: Callable[[], list[Process]], patience: float) -> list[
     return list(killed.values())
 
 
-def _processes() -> Iterator[tuple[Process, dict[str, str]]]:
-    """All processes that carry the mark of a run, besides this one, and what they are marked with.
-    One that has ended and was not waited for has no environment any more."""
+def numbers() -> set[str]:
+    """The numbers of all processes."""
     if not os.path.isdir("/proc/self"):
-        return
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
+        return set()
+    return set(filter(str.isdigit, os.listdir("/proc")))
+
+
+def _processes(besides: Set[str] = frozenset()) -> Iterator[tuple[Process, dict[str, str]]]:
+    """All processes that carry the mark of a run, but for this one and those `besides`, and what
+    they are marked with. One that has ended and was not waited for has no environment any more."""
+    for name in numbers() - besides - {str(os.getpid())}:
         place = Path("/proc", name)
         try:
             environment = (place / "environ").read_bytes()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.db.transaction import atomic
 
 from headway.errors import ConfigurationError, SchemaMissing
 from headway.ports.statement import Operation
+from headway.stores.sql.caller_transaction import is_missing_column, layers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,3 +46,10 @@ class DjangoConnectionStore(_Base):
                 f"Django's database {self.using!r} has no Headway tables; put 'headway.django' "
                 "into INSTALLED_APPS and run `manage.py migrate`"
             ) from error
+        except DatabaseError as error:
+            if any(map(is_missing_column, layers(error))):
+                raise ConfigurationError(
+                    f"the Headway tables in Django's database {self.using!r} are of an older "
+                    "version; run `manage.py migrate`"
+                ) from error
+            raise

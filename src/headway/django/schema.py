@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import OperationalError
 from django.db.migrations.operations.base import Operation
+from django.db.transaction import atomic
 
 from headway.django import app
 from headway.stores.sql.sql_files import SqlMigration, load_migrations
+
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class ApplyStep(Operation):
@@ -33,7 +38,7 @@ class ApplyStep(Operation):
             if step.version == self.version:
                 _run(schema_editor, tables.before)
                 if schema_editor.collect_sql or not _is_applied(connection, tables, step):
-                    _run(schema_editor, [*tables.split(step.sql), tables.record(step)])
+                    tables.run(schema_editor, [*tables.split(step.sql), tables.record(step)])
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -76,6 +81,23 @@ class _PostgresTables(_Tables):
     def split(self, script: str) -> list[str]:
         return [script]
 
+    def run(self, schema_editor: Any, statements: Sequence[str]) -> None:
+        """Like `headway migrate up`: short tries for the locks, with pauses in which jobs run."""
+        from headway.stores.postgres.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE  # noqa: PLC0415 - needs psycopg
+
+        briefly = f"set local lock_timeout = '{LOCK_TIMEOUT}'"
+        as_before = "set local lock_timeout to default"
+        give_up_at = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with atomic(using=schema_editor.connection.alias):
+                    _run(schema_editor, [briefly, *statements, as_before])
+                return
+            except OperationalError as error:
+                if _state_of(error) != _LOCK_NOT_AVAILABLE or time.monotonic() >= give_up_at:
+                    raise
+            time.sleep(PAUSE)
+
     def record(self, step: SqlMigration) -> str:
         return (
             f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
@@ -104,6 +126,9 @@ class _SqliteTables(_Tables):
         from headway.stores.sqlite.migrate import split  # noqa: PLC0415 - only where it is SQLite
 
         return split(script)
+
+    def run(self, schema_editor: Any, statements: Sequence[str]) -> None:
+        _run(schema_editor, statements)
 
     def record(self, step: SqlMigration) -> str:
         return (
@@ -141,6 +166,12 @@ def _is_applied(
     with connection.cursor() as cursor:
         cursor.execute(f"select 1 from {tables.migration} where version = {step.version}")
         return cursor.fetchone() is not None
+
+
+def _state_of(error: OperationalError) -> str | None:
+    """PostgreSQL's code of an error, from psycopg or psycopg2."""
+    cause = error.__cause__
+    return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
 
 
 def _run(schema_editor: Any, statements: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import SimpleTestCase, TransactionTestCase, override_settings
@@ -399,6 +399,46 @@ class Migrations(TransactionTestCase):
                 recorder.record_unapplied(label, name)
         call_command("migrate", "headway", verbosity=0)
         assert echo.get_result(kept.id).status == "READY"
+
+    def test_tables_of_an_older_version_name_the_command(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0001", verbosity=0)
+        with pytest.raises(ConfigurationError, match=r"of an older version; run `manage\.py migr"):
+            echo.enqueue()
+        call_command("migrate", "headway", verbosity=0)
+        echo.enqueue()
+
+    @skipUnless(STORE == "postgres", "SQLite has one lock, which nobody keeps for long")
+    def test_jobs_run_while_a_transaction_is_in_the_way(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0001", verbosity=0)
+        with psycopg.connect(postgres_dsn(connection.alias)) as other:
+            other.execute("select count(*) from headway.job")
+
+            def let_jobs_run(_seconds: float) -> None:
+                with psycopg.connect(postgres_dsn(connection.alias)) as third:
+                    third.execute("set lock_timeout = '10s'")
+                    third.execute("update headway.job set priority = 1")
+                other.rollback()
+
+            with patch("headway.django.schema.time.sleep", let_jobs_run):
+                call_command("migrate", "headway", verbosity=0)
+            other.execute("select schedule from headway.job")
+        echo.enqueue()
+
+    @skipUnless(STORE == "postgres", "SQLite has one lock, which nobody keeps for long")
+    def test_a_transaction_that_stays_in_the_way_is_an_error(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0001", verbosity=0)
+        with psycopg.connect(postgres_dsn(connection.alias)) as other:
+            other.execute("select count(*) from headway.job")
+            with (
+                patch("headway.stores.postgres.migrate.PATIENCE", 0.0),
+                pytest.raises(OperationalError, match="lock timeout"),
+            ):
+                call_command("migrate", "headway", verbosity=0)
+        call_command("migrate", "headway", verbosity=0)
+        echo.enqueue()
 
     def test_as_sql(self) -> None:
         script = StringIO()

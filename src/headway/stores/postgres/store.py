@@ -53,7 +53,12 @@ from headway.stores.postgres.connections import (
 from headway.stores.postgres.dialect import PostgresDialect
 from headway.stores.postgres.insert import PostgresInsert, PostgresJobRows
 from headway.stores.postgres.manage import PostgresManage
-from headway.stores.postgres.migrate import applied_migrations, apply_migrations, script
+from headway.stores.postgres.migrate import (
+    TablesLocked,
+    applied_migrations,
+    apply_migrations,
+    script,
+)
 from headway.stores.postgres.prune_bounds import PruneBounds
 from headway.stores.postgres.reap_bounds import ReapBounds
 from headway.stores.postgres.settle import PostgresSettle
@@ -178,11 +183,10 @@ class PostgresStore(
         except psycopg.errors.InsufficientPrivilege as error:
             advice = "grant that right, or have the output of `headway migrate sql` applied"
             raise StoreRefused(self.name, first_line(error), advice) from None
-        except psycopg.errors.LockNotAvailable as error:
+        except TablesLocked as error:
             raise StoreError(
-                f"the Headway schema in {self.name} could not be brought up to date: an open "
-                "transaction has locked its tables; end that transaction, or run `headway migrate "
-                "up` before it begins"
+                f"the Headway schema in {self.name} could not be brought up to date: {error}; "
+                "end that transaction, or run `headway migrate up` before it begins"
             ) from error
 
     async def migration_status(self) -> list[MigrationStatus]:

@@ -132,5 +132,10 @@ def _is_missing_table(error: BaseException) -> bool:
     return getattr(error, "sqlstate", None) in _MISSING or str(error).startswith("no such table:")
 
 
+def is_missing_column(error: BaseException) -> bool:
+    """Of a database that an older version has migrated."""
+    return getattr(error, "sqlstate", None) == "42703" or "no such column:" in str(error)
+
+
 def _described(tx: object) -> str:
     return f"a {type(tx).__module__}.{type(tx).__qualname__}"

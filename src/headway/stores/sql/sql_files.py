@@ -17,7 +17,8 @@ Each `find_` statement has two siblings that select less than the record: `count
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 
 import msgspec
@@ -62,7 +63,8 @@ def load_statements(package: str, qualifier: str) -> dict[str, str]:
     return found
 
 
-def whole_statements(package: str) -> dict[str, str]:
+@cache
+def whole_statements(package: str) -> Mapping[str, str]:
     """The statements of a store by name, each with the text of the files that it names."""
     texts: dict[str, str] = {}
     statements: list[str] = []
