@@ -78,13 +78,20 @@ def _start(
         [_advance(each, one, started, now) for each, one in decisions]
     )
     for schedule, decision in decisions:
+        about = (schedule.name, schedule.type, schedule.definition.job.queue)
         effects.events += [
-            ScheduleFired(schedule.name, schedule.type, id, tick, (now - tick).total_seconds())
+            ScheduleFired(*about, id, tick, (now - tick).total_seconds())
             for tick in decision.start
             if (id := job_of_tick(schedule, tick).id) in started
         ]
         effects.events += [
-            ScheduleSkipped(schedule.name, schedule.type, tick, reason, count)
+            ScheduleSkipped(
+                *about,
+                tick,
+                reason,
+                count,
+                replaced=any(later > tick for later in decision.start),
+            )
             for tick, reason, count in decision.skips
         ]
 
