@@ -34,7 +34,9 @@ def test_every_setting_of_a_worker_is_mentioned_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", REFERENCE, flags=re.MULTILINE))
     for field in dataclasses.fields(WorkerSettings):
         assert field.name in rows, field.name
-        if isinstance(field.default, int | float):
+        if isinstance(field.default, bool):
+            assert rows[field.name] == f"`{field.default}`", field.name
+        elif isinstance(field.default, int | float):
             assert rows[field.name] == f"{field.default:.10g}", field.name
 
 
