@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("sim", "network", "sqlite", "poison", "clocks", "deploy", "backlog")
+PARTS = ("sim", "network", "sqlite", "poison", "clocks", "deploy", "backlog", "schedules")
 
 
 @pytest.mark.long
