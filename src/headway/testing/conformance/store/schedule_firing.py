@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 from msgspec import structs
@@ -17,6 +18,7 @@ from headway.domain.schedules.firing_policy import LOOK_AGAIN, ON_TIME
 from headway.domain.schedules.schedule import ScheduleRecord, tick_id
 from headway.domain.schedules.timetable import Every
 from headway.domain.settlement import Fail
+from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.schedules.firing import Fired, fire
 from headway.testing.conformance.case import raises
@@ -130,6 +132,43 @@ async def an_interrupted_firing_leaves_nothing(store: Store) -> None:
     assert await store.run(store.list_schedules) == before
     assert (await fired_at(store, NOON)).schedules == 2
     assert await ticks_of(store) == hours(0)
+
+
+def cut_off(operation: Operation[Fired], after: int) -> Operation[Fired]:
+    """The operation until it has had the answers of so many statements; then it fails."""
+    answer: Any = None
+    for number in count():
+        try:
+            wanted = operation.send(answer)
+        except StopIteration as stop:
+            fired: Fired = stop.value
+            return fired
+        if number == after:
+            raise Undo
+        answer = yield wanted
+    raise AssertionError("it never ends")
+
+
+@case
+async def a_firing_that_is_cut_off_after_any_statement_leaves_nothing(store: Store) -> None:
+    await kit.put(store, hourly(overlap="cancel"), hourly("other", overlap="queue_one"))
+    await fired_at(store, NOON)
+    now = NOON + HOUR
+
+    async def everything() -> object:
+        runs = [await store.run(store.schedule_runs, name) for name in ("nightly", "other")]
+        return await store.run(store.list_schedules), runs, await kit.snapshot(store)
+
+    before = await everything()
+    for number in count():
+        try:
+            await store.run(lambda after: cut_off(fire(store, (), now=now), after), number)
+        except Undo:
+            assert await everything() == before
+        else:
+            break
+    assert await counts(store) == (2, 0)
+    assert (await kit.schedule_of(store, "other")).waiting_tick == now
 
 
 @case
