@@ -41,9 +41,9 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
         "long": LONG,
         "input": json.dumps({"order_id": LONG, EVIL: EVIL}),
         "names": json.dumps([EVIL, LONG]),
+        "schedules": json.dumps({EVIL: LONG}),
         "error": encode_failure(Failure(EVIL, LONG, LONG)),
         "running": running.id,
-        "schedules": json.dumps({EVIL: LONG}),
         "definition": definition.encode(),
     }
     with sqlite3.connect(sqlite_path) as db:
@@ -51,7 +51,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
             (
                 "update headway_job set type = :evil, queue = :evil, sequence_type = :evil,"
                 " worker = :long, dedup_key = :evil, trace = :long, input = :input,"
-                " output = :input, last_error = :error"
+                " output = :input, last_error = :error, schedule = :evil, scheduled_for = 0"
             ),
             (
                 "update headway_job set state = 'running', lease_token = :evil,"
