@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from headway import Headway
+from headway import Cron, Every, Headway
 from headway.cli.doctor import schedules as doctor
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleAdvance, ScheduleRecord, ScheduleRun
-from headway.domain.schedules.timetable import Cron, Every
 from headway.schedules.declaration import declare
 from tests.cli.command import command, printed
 
@@ -317,8 +316,7 @@ def test_the_doctor_says_how_far_it_looked(shop: Shop, monkeypatch: pytest.Monke
 CODE = """
 from datetime import timedelta
 
-from headway import Headway
-from headway.domain.schedules.timetable import Every
+from headway import Every, Headway
 
 app = Headway({dsn!r})
 
