@@ -1,5 +1,5 @@
-"""A recurring job: each run starts the next one, under its own deduplication key. So at most one
-run is waiting, however often the report is started or a run is tried again.
+"""A recurring job: two workers, a tick each second, and one report for each tick. A report that
+fails is tried again, and keeps its tick.
 Run it: `python examples/recurring.py`
 """
 
@@ -8,48 +8,56 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
-from headway import After, Dedup, Fixed, Headway, Job
+from headway import CatchUp, Every, Fixed, Headway, Job
 
 FOLDER = Path(tempfile.mkdtemp(prefix="headway-recurring-"))
 app = Headway(f"sqlite:///{FOLDER}/reports.db")
 
-KEY = "hourly-report"
-LAST = 4
+LAST = 3
+ticks: list[datetime] = []
 ended = asyncio.Event()
 
 
 @app.job(retry=Fixed(0))
-async def report(job: Job, number: int) -> None:
-    if number < LAST:
-        # An incomplete sequence with this key would stand in the way, and this one is not complete
-        # yet: its own does not count.
-        following = await app.start(
-            report.request(number + 1),
-            dedup=Dedup(KEY, but_not=job.sequence_id),
-            schedule=After(seconds=0.5),  # hours=1, if you have the time
-        )
-        found = "found scheduled" if following.deduplicated else "scheduled"
-        print(f"report {number}: the next one is {found}")
-    if number == 2 and job.attempt == 1:
-        print(f"report {number}: fails, after the next one was scheduled")
+async def report(job: Job, kind: str) -> None:
+    tick = job.scheduled_for
+    assert tick is not None  # the schedule started it
+    if tick not in ticks:
+        ticks.append(tick)
+    seconds = round((tick - min(ticks)).total_seconds())
+    if seconds > LAST:
+        return
+    if seconds == 1 and job.attempt == 1:
+        print(f"{kind} after {seconds} s: fails")
         raise ConnectionError("the printer is on fire")
-    print(f"report {number}: done on attempt {job.attempt}")
-    if number == LAST:
+    print(f"{kind} after {seconds} s: done on attempt {job.attempt}")
+    if seconds == LAST:
         ended.set()
+
+
+app.schedule(
+    "hourly-report",
+    Every(seconds=1),  # hours=1, if you have the time
+    report.request("report"),
+    overlap="allow",
+    catch_up=CatchUp.all(minutes=1),
+)
 
 
 async def main() -> None:
     async with app:
-        worker = app.worker()
-        await worker.start()
-        first = await app.start(report.request(1), dedup=Dedup(KEY), schedule=After(seconds=0.2))
-        again = await app.start(report.request(1), dedup=Dedup(KEY))
-        print(f"started twice: {'the same sequence' if again.id == first.id else 'two sequences'}")
-        await asyncio.wait_for(ended.wait(), 20)
-        await worker.stop()
-        print(f"{len((await app.list(type=report)).jobs)} reports in all")
+        workers = [app.worker(), app.worker()]
+        for worker in workers:
+            await worker.start()
+        await asyncio.wait_for(ended.wait(), 30)
+        await app.schedules.pause("hourly-report")
+        for worker in workers:
+            await worker.stop()
+        jobs = (await app.list(type=report)).jobs
+        print(f"one job for each tick: {len({job.scheduled_for for job in jobs}) == len(jobs)}")
 
 
 if __name__ == "__main__":

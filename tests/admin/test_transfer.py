@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from psycopg.conninfo import make_conninfo
 from headway import After, Headway, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Copier, Mover
-from headway.errors import InvalidOption
+from headway.domain.schedules.timetable import Every
+from headway.errors import DuplicateJob, InvalidOption
 from headway.notifiers.local import LocalNotifier
 from headway.ports.store import Store
 from headway.ports.transfer import BatchOutcome, Transfer
@@ -112,6 +114,43 @@ async def same(source: Store, target: Store) -> bool:
     except InvalidOption:
         return True
     return False
+
+
+async def test_a_tick_that_both_stores_fired_is_kept_once(places: tuple[Place, Place]) -> None:
+    source, target = places
+    since = datetime.now(UTC) - timedelta(hours=1)
+    for place, name in ((source, "here"), (target, "there")):
+        await place.app.schedules.put("hourly", Every(hours=1), place.work.request(name))
+        (fired,) = await place.app.schedules.backfill("hourly", since, at_most=1)
+    alone = await source.app.start(source.work.request("alone"))
+    move = mover(places)
+    assert await move.schedules_left() == 1
+    await move_all(move)
+    assert await source.everything() == {}
+    assert set(await target.everything()) == {fired.id, alone.id}
+    await target.app.worker().run(drain=True)
+    assert sorted(target.ran) == ["alone", "there"]
+    assert await move.resume() == 0
+
+
+async def test_a_tick_that_both_stores_fired_and_others_wait_for_is_an_error(
+    places: tuple[Place, Place],
+) -> None:
+    source, target = places
+    since = datetime.now(UTC) - timedelta(hours=1)
+    for place in (target, source):
+        await place.app.schedules.put("hourly", Every(hours=1), place.work.request("tick"))
+        (fired,) = await place.app.schedules.backfill("hourly", since, at_most=1)
+    after = await source.app.start(source.gather.request("after").using(blockers=[fired]))
+    move = mover(places)
+    with pytest.raises(DuplicateJob):
+        await move_all(move)
+    store = target.app.store
+    await store.run(store.delete_jobs, [fired.id])
+    assert await move.resume() == 2
+    await target.app.worker().run(drain=True)
+    assert sorted(target.ran) == ["after", "tick"]
+    assert set(await target.everything()) == {fired.id, after.id}
 
 
 async def test_one_postgres_database_has_many_names(

@@ -13,15 +13,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
+from headway.domain.schedules.timetable import Every
 from tests.cli.command import command, printed
-from tests.cli.populated_store import Populated, populate
+from tests.cli.populated_store import Populated, make_app, populate
 
+SCHEDULE = "tenants/7:sync"
 TOKEN = "a-token-that-is-long-enough"
 APP = """
 from headway import Headway
@@ -92,6 +96,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     dsn = f"sqlite:///{folder / 'shop.db'}"
     jobs = populate(dsn)
+    app = make_app(dsn)
+    charge: Any = app.request("charge", order_id=7)
+    with app.sync as client:
+        client.schedules.put(SCHEDULE, Every(hours=1), charge)
     with dashboard(folder, dsn, "--write", HEADWAY_TOKEN=TOKEN) as url:
         yield Served(folder, dsn, url, jobs)
 
@@ -109,6 +117,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("sequences", "show", "sequence"),
         ("sequences", "tree", "blocked"),
         ("workers", "list"),
+        ("schedules", "list"),
+        ("schedules", "list", "tenants", "--state", "active"),
+        ("schedules", "show", SCHEDULE),
+        ("why", SCHEDULE),
     ],
     ids=" ".join,
 )
@@ -159,6 +171,29 @@ def test_levers(served: Served) -> None:
     assert mistyped.stderr.startswith("Warning: no job, worker or job type uses queue latr")
 
 
+def test_levers_of_schedules(served: Served) -> None:
+    def run(*arguments: str) -> str:
+        result = command(*arguments, "-a", served.url, env=served.environment)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    assert run("schedules", "pause", SCHEDULE) == f"{SCHEDULE} paused\n"
+    assert printed("why", SCHEDULE, "-a", served.dsn)["reason"] == "paused"
+    assert run("schedules", "resume", SCHEDULE).startswith(f"{SCHEDULE} resumed, next tick at ")
+    id = run("schedules", "trigger", SCHEDULE).strip()
+    assert printed("jobs", "show", id, "-a", served.dsn)["job"]["schedule"] == SCHEDULE
+    since = (datetime.now(UTC) - timedelta(minutes=90)).isoformat()
+    backfill = ("schedules", "backfill", SCHEDULE, "--since", since, "--at-most", "1", "--yes")
+    assert run(*backfill) == "1 job started\n"
+    assert run(*backfill) == "0 jobs started; 1 tick had a job already\n"
+    app = make_app(served.dsn)
+    charge: Any = app.request("charge", order_id=7)
+    with app.sync as client:
+        client.schedules.put("b/../c", Every(hours=1), charge)
+    assert "every 1 h" in run("schedules", "show", "b/../c")
+    assert run("schedules", "delete", "b/../c", "-y") == "b/../c deleted\n"
+
+
 def test_waiting_for_a_result(served: Served) -> None:
     def start(order_id: int, timeout: str) -> Result:
         return command(
@@ -188,6 +223,10 @@ def test_waiting_for_a_result(served: Served) -> None:
         (("jobs", "show", "../../etc/passwd"), 2, "../../etc/passwd"),
         (("jobs", "list", "color:red"), 2, "a filter has no key"),
         (("start", "nothing"), 2, "unknown job type"),
+        (("schedules", "show", "nothing"), 3, "there is no schedule 'nothing'"),
+        (("schedules", "pause", "no name"), 2, "is not allowed"),
+        (("why", "nothing"), 3, "there is no schedule 'nothing', and it is no id of a job"),
+        (("why", "beefbeef"), 3, "neither a schedule 'beefbeef' nor a job whose id ends so"),
         (("worker",), 2, "not a server"),
         (("migrate", "up"), 2, "not a server"),
         (("queues", "drain", "default"), 2, "not a server"),

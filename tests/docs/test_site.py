@@ -30,9 +30,10 @@ SEARCH = """(query) => {
     const found = Search._performSearch(query, searched, excluded, highlighted, objects);
     return found.reverse().map((result) => result[0]);
 }"""
-LATER, RECURRING = "guides/deduplication-and-scheduling", "recipes"
+LATER, RECURRING = "guides/deduplication-and-scheduling", "guides/schedules"
 FOUND = {
-    "cron": {RECURRING, LATER}, "periodic": {RECURRING, LATER}, "beat": {RECURRING, LATER},
+    "cron": {RECURRING, "coming-from/cron"}, "beat": {RECURRING, "coming-from/celery-beat", "recipes"},
+    "periodic": {RECURRING, "coming-from/celery-beat", "recipes"},
     "delay": {LATER}, "countdown": {LATER}, "ETA": {LATER},
     "chord": {"guides/sequences", "recipes"}, "canvas": {"guides/sequences"}, "group": {"recipes"},
 }  # fmt: skip

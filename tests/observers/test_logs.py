@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
@@ -14,6 +15,7 @@ from headway.observers.logs import LogObserver, fields, line
 BOOM = Failure("ValueError", "boom", "Traceback …\n")
 JOB = ("1", "x", "a", "1")
 ATTEMPT = (*JOB, "w", 1, 2, None)
+TICK = datetime(2030, 1, 1, 2, 30, tzinfo=UTC)
 LINES: list[tuple[events.Event, int, str]] = [
     (
         events.WorkerStarted("w", ("a", "b"), ("x",), 5),
@@ -130,6 +132,45 @@ LINES: list[tuple[events.Event, int, str]] = [
         events.TypesUnattended(("x", "y")),
         logging.WARNING,
         "no living worker runs x, y, and such jobs wait",
+    ),
+    (
+        events.ScheduleFired("s", "x", "a", "1", TICK, 0.25),
+        logging.DEBUG,
+        "schedule s started x 1 for 2030-01-01T02:30:00+00:00, 0.250 s late",
+    ),
+    (
+        events.ScheduleSkipped("s", "x", "a", TICK, "overlap", 1, replaced=False),
+        logging.INFO,
+        (
+            "schedule s skipped the tick 2030-01-01T02:30:00+00:00: the sequence that it started "
+            "last had not ended"
+        ),
+    ),
+    (
+        events.ScheduleSkipped("s", "x", "a", TICK, "missed", 1, replaced=False),
+        logging.WARNING,
+        "schedule s missed the tick 2030-01-01T02:30:00+00:00: not fired in time",
+    ),
+    (
+        events.ScheduleSkipped("s", "x", "a", TICK, "missed", 3, replaced=True),
+        logging.INFO,
+        (
+            "schedule s missed 3 ticks until 2030-01-01T02:30:00+00:00: not fired in time; a later "
+            "tick was fired"
+        ),
+    ),
+    (
+        events.ScheduleFailed("s", "x", "a", "there is no time zone 'Mars'"),
+        logging.WARNING,
+        "schedule s cannot be fired here: there is no time zone 'Mars'",
+    ),
+    (
+        events.SchedulesRefused(("s", "t")),
+        logging.WARNING,
+        (
+            "the declared schedules s, t are not stored: schedules of these names were put at run "
+            "time; delete those, or rename the declared ones"
+        ),
     ),
 ]
 

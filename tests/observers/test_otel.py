@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,21 @@ async def test_metrics(traced: ObservedApp, telemetry: Telemetry) -> None:
     ]
 
 
+def test_ticks(telemetry: Telemetry) -> None:
+    tick = datetime(2030, 1, 1, tzinfo=UTC)
+    about = ("tenant-7", "write", "letters")
+    telemetry.observer.observe(events.ScheduleFired(*about, "1", tick, 0.5))
+    telemetry.observer.observe(events.ScheduleSkipped(*about, tick, "missed", 3, replaced=False))
+    assert telemetry.values("headway.schedule.tick.fired") == {("write", "letters"): 1}
+    skipped = telemetry.values("headway.schedule.tick.skipped")
+    assert skipped == {("write", "missed", "letters"): 3}
+    found = telemetry.metrics()
+    assert found["headway.schedule.tick.fired"].unit == "{tick}"
+    late = found["headway.schedule.tick.late.duration"]
+    assert late.unit == "s"
+    assert [point.sum for point in late.data.data_points] == [0.5]
+
+
 async def test_gauges_show_what_runs_and_net_to_zero(
     traced: ObservedApp, telemetry: Telemetry
 ) -> None:
@@ -422,7 +438,7 @@ async def test_the_prefix_and_the_names() -> None:
         "job.attempt.already_completed", "job.attempt.lease_expired", "job.attempt.lease_renewed",
         "job.attempt.failed", "job.attempt.completed", "job.completed", "job.reaped",
         "job.blocked", "job.unblocked", "sequence.created", "sequence.completed",
-        "notifier.error", "store.error",
+        "notifier.error", "store.error", "schedule.tick.fired", "schedule.tick.skipped",
     }  # fmt: skip
     telemetry.close()
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway import Headway, Job
+from headway import Every, Headway, Job
 from headway.domain import events
 from headway.observers import store_gauges
 from headway.observers.counters import COUNTERS
@@ -29,6 +30,7 @@ from tests.support.observed_app import ObservedApp
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = DOCS / "grafana" / "headway.json"
 GUIDE = DOCS / "guides" / "monitoring.md"
+TICK = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:
@@ -55,6 +57,28 @@ async def test_what_runs_is_shown_and_gone_when_it_ended() -> None:
         assert found["shop_worker_running", "hold"] == found["shop_worker_idle", "hold"] == 0
         assert found["shop_jobs_released_total", "default", "hold"] == 1
         assert (await app.get(job)).state == "pending"
+
+
+async def test_ticks_are_counted_by_the_job_type_and_not_by_the_schedule() -> None:
+    observer = PrometheusObserver()
+    observed = ObservedApp("memory://", [observer])
+    timetable = Every(hours=1, anchor=datetime.now(UTC) + timedelta(seconds=0.2))
+    async with observed.app as app:
+        for name in ("a", "b"):
+            await app.schedules.put(name, timetable, observed.write.request(name))
+        async with observed.working():
+            await observed.until(events.ScheduleFired, 2)
+    for reason, replaced in (("overlap", False), ("missed", True), ("missed", False)):
+        observer.observe(
+            events.ScheduleSkipped("a", "write", "letters", TICK, reason, 3, replaced=replaced)
+        )
+    found = samples(exposition(observer)()[1])
+    write = ("letters", "write")
+    assert found["headway_ticks_fired_total", *write] == 2
+    assert found["headway_tick_late_seconds_count", *write] == 2
+    assert 0 < found["headway_tick_late_seconds_sum", *write] < 2
+    for reason in ("overlap", "missed", "replaced"):
+        assert found["headway_ticks_skipped_total", "letters", reason, "write"] == 3
 
 
 async def test_queues_are_asked_of_the_store(observed: ObservedApp) -> None:
@@ -153,6 +177,9 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
             events.LoopBlocked("w", 1.0, "shop.py:1 in f", "1", "write"),
             events.LoopResumed("w", 1.0, "shop.py:1 in f", "write"),
             events.JobRescheduled("1", "write", "letters", "1", "w"),
+            events.ScheduleFired("s", "write", "letters", "1", TICK, 0.5),
+            events.ScheduleFailed("s", "write", "letters", "no time zone"),
+            events.ScheduleSkipped("s", "write", "letters", TICK, "missed", 1, replaced=False),
             events.LeaseLost("1", "write", "letters", "1", "w", 1, "lease_expired"),
             events.TakenByAnotherWorker("1", "write", "letters", "1", "w", 1, "taken"),
         ):

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway.domain.events import JobDeadLettered
+from headway.domain.events import JobDeadLettered, ScheduleSkipped
 from headway.domain.job import JobState
 from headway.domain.queries import Tally
 from headway.errors import Failure, InvalidOption
@@ -125,6 +125,30 @@ async def test_dead_letters_come_together_and_signed(receiver: Receiver) -> None
     assert first.endswith("no &lt;money&gt; for &lt;!channel&gt;"), "nobody is called by an error"
     assert second.startswith(f"ship in queue default: a dead letter, first {shipped.id}: ")
     assert (observer.dropped, app.observers.errors) == (0, 0)
+
+
+def test_missed_ticks_come_together_unless_a_later_one_was_fired(receiver: Receiver) -> None:
+    observer = WebhookAlerts(receiver.url)
+    tick = datetime(2030, 1, 1, 2, 30, tzinfo=UTC)
+    for number in range(30):
+        name = f"tenant-{number}"
+        observer.observe(ScheduleSkipped(name, "sync", "slow", tick, "missed", 2, replaced=False))
+        observer.observe(ScheduleSkipped(name, "tidy", "slow", tick, "missed", 2, replaced=True))
+        observer.observe(ScheduleSkipped(name, "sync", "slow", tick, "overlap", 1, replaced=False))
+    observer.app_closing(PATIENCE)
+    (alert,) = alerts(receiver.received)
+    assert (alert["kind"], alert["key"]) == ("ticks_missed", "ticks_missed:slow:sync")
+    assert (alert["type"], alert["queue"], alert["count"]) == ("sync", "slow", 60)
+    assert len(alert["schedules"]) == 10
+    assert alert["schedules"][0] == {
+        "schedule": "tenant-0",
+        "tick": "2030-01-01T02:30:00Z",
+        "count": 2,
+    }
+    assert alert["text"] == (
+        "sync in queue slow: 60 ticks were missed, first by schedule tenant-0: "
+        "2030-01-01T02:30:00+00:00"
+    )
 
 
 def test_a_burst_is_one_message_and_the_next_one_waits(

@@ -86,7 +86,7 @@ class ObservedApp:
     def told(self) -> list[tuple[str, ...]]:
         """What was told so far, by name and the type of the job or sequence; without renewals."""
         return [
-            (type(event).__name__, *([event.type] if hasattr(event, "type") else []))  # type: ignore[union-attr]
+            (type(event).__name__, *([kind] if (kind := getattr(event, "type", None)) else []))
             for event in self.events
             if not isinstance(event, LeaseRenewed)
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from headway import After, JobState
 from headway.admin.endpoints import ENDPOINTS
 from headway.admin.json_answers import decode_answer
 from headway.domain.queries import Page
+from headway.domain.schedules.schedule_views import ScheduleDetail, SchedulePage
+from headway.domain.schedules.timetable import Every
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Actions, Questions
 from headway.web import Open, dashboard_server
@@ -93,6 +96,39 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     assert len(records) == 9
 
 
+async def test_schedules(shop: Shop, client: httpx.AsyncClient) -> None:
+    name = "a/../b:why"
+    request = shop.greet.request("ada", password="hunter2")
+    await shop.app.schedules.put(name, Every(hours=1), request)
+    await shop.app.schedules.put("weekly", Every(days=7), shop.charge.request(7))
+    page = await get(client, "/schedules", SchedulePage, limit=1)
+    assert [each.name for each in page.schedules] == [name]
+    page = await get(client, "/schedules", SchedulePage, limit=1, cursor=page.cursor)
+    assert ([each.name for each in page.schedules], page.cursor) == (["weekly"], None)
+    page = await get(client, "/schedules", SchedulePage, search="GREET", state="active")
+    assert [each.name for each in page.schedules] == [name]
+    shown = await get(client, "/schedules/detail", name=name)
+    assert shown["job"]["input"] == {"name": "ada", "password": "[redacted]"}
+    detail = await get(client, "/schedules/detail", ScheduleDetail, name=name)
+    assert detail.schedule == page.schedules[0]
+    assert (await get(client, "/schedules/why", name=name))["reason"] == "no_worker"
+    assert (await post(client, "/schedules/pause", name=name))["after"] == "paused"
+    assert (await post(client, "/schedules/resume", name=name))["after"] == "active"
+    started = await post(client, "/schedules/trigger", name=name)
+    assert (await shop.app.get(started["id"])).schedule == name
+    since = (datetime.now(UTC) - timedelta(minutes=90)).isoformat()
+    plan = await get(client, "/schedules/backfill", name=name, since=since)
+    assert plan["ticks"] in (1, 2)
+    done = await post(client, "/schedules/backfill", name=name, since=since, at_most=1)
+    assert done == {"name": name, "started": 1, "existing": 0}
+    assert (await post(client, "/schedules/delete", name=name))["after"] == "deleted"
+    records = (await shop.app.questions.audit()).records
+    assert [record.action for record in records] == [
+        f"{verb} schedule" for verb in ("delete", "backfill", "trigger", "resume", "pause")
+    ]
+    assert {record.actor for record in records} == {"ada"}
+
+
 async def test_short_ids_and_any_text(shop: Shop, client: httpx.AsyncClient) -> None:
     (failed,) = await shop.fail(1)
     short = failed[-8:]
@@ -148,6 +184,12 @@ async def test_what_cannot_be_is_said_in_one_shape(client: httpx.AsyncClient, sh
         ("GET", "/jobs?colour=red", 400, "invalid_query"),
         ("GET", "/jobs?limit=1&limit=2", 400, "invalid_query"),
         ("GET", "/jobs?q=args.password:x", 403, "redacted"),
+        ("GET", "/schedules/detail?name=nothing", 404, "schedule_not_found"),
+        ("GET", "/schedules/why?name=no%20name", 400, "invalid_name"),
+        ("GET", "/schedules/why", 400, "invalid_query"),
+        ("GET", "/schedules?state=tired", 400, "invalid_query"),
+        ("GET", "/schedules?cursor=%00", 400, "invalid_name"),
+        ("GET", "/schedules/backfill?name=a&since=2026-01-01T00:00:00", 400, "invalid_query"),
         ("GET", "/nowhere", 404, "not_found"),
         ("DELETE", "/jobs", 405, "method_not_allowed"),
         ("POST", "/jobs/act", 415, "unsupported_media_type"),
@@ -220,6 +262,7 @@ async def test_fuzzing_finds_no_way_to_break_it(shop: Shop, site: str, tmp_path:
     """In a process of its own: as a plugin it would take part in every other test."""
     await shop.fail(2)
     await shop.app.start(shop.greet.request("ada"))
+    await shop.app.schedules.put("hourly", Every(hours=1), shop.greet.request("ada"))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "schemathesis.cli", "run", f"{site}/api/v1/openapi.json",
         "--header", f"Authorization: Bearer {TOKEN}", "--max-examples", "10", "--seed", "7",

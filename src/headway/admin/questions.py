@@ -287,16 +287,9 @@ class StoreQuestions:
         return CheckPage(len(page.jobs), incompatible, page.cursor)
 
     def _incompatible(self, job: JobRecord) -> IncompatibleJob | None:
-        known = self._registry.find(job.type)
-        if known is None:
-            problem = f"this code has no job type {job.type!r}"
-        else:
-            try:
-                known.definition.arguments.decode(job.input)
-            except Exception as error:
-                problem = str(error) or type(error).__name__
-            else:
-                return None
+        problem = input_problem(self._registry, job.type, job.input)
+        if problem is None:
+            return None
         return IncompatibleJob(job_id=job.id, type=job.type, state=job.state, problem=problem)
 
     async def _now(self) -> datetime:
@@ -304,3 +297,15 @@ class StoreQuestions:
 
     async def _living(self, now: datetime) -> list[WorkerRecord]:
         return [each for each in await self._store.run(self._store.workers) if is_alive(each, now)]
+
+
+def input_problem(registry: Registry, name: str, input: str) -> str | None:
+    """Why this code cannot run a job of this type with this input; None: it can."""
+    known = registry.find(name)
+    if known is None:
+        return f"this code has no job type {name!r}"
+    try:
+        known.definition.arguments.decode(input)
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return None

@@ -17,7 +17,7 @@ from headway.after_commit.effects import Effects
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.job import JobRecord, JobState
-from headway.domain.queries import JobFilter
+from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.errors import ConfigurationError, DuplicateJob, InvalidOption
 from headway.jobs.ids import new_id
 from headway.ports.notifier import Notifier
@@ -99,6 +99,16 @@ class Mover:
         for name in paused:
             await target.run(target.pause, name, True)
         return paused
+
+    async def schedules_left(self) -> int:
+        """How many schedules of the source were put at run time. They stay: in two stores at once
+        they would be fired twice. Declared schedules are stored by the workers of each store."""
+        store = self._source.store
+        count, after = 0, None
+        while page := await store.run(store.list_schedules, after=after, limit=MAX_PAGE):
+            count += sum(not each.declared for each in page)
+            after = page[-1].name
+        return count
 
     async def left(self, at_most: int = 1_000_000) -> int:
         """How many jobs are still to be moved, running ones included."""
@@ -291,13 +301,36 @@ def _move_in(transfer: Transfer, batch: str) -> Operation[list[MovedJob]]:
 
 def _insert_missing(transfer: Transfer, jobs: Sequence[MovedJob]) -> Operation[int]:
     """Insert the jobs that were not copied before: those have completed, and cannot have changed
-    since. Raises DuplicateJob for any other id that is taken."""
+    since; and not those of ticks that were fired at the target as well. Raises DuplicateJob for any
+    other id that is taken."""
     there = yield from transfer.store.get([moved.job.id for moved in jobs])
+    pairs = list(zip(jobs, there, strict=True))
+    fired = _fired_twice(pairs)
     missing = [
         moved
-        for moved, job in zip(jobs, there, strict=True)
-        if job is None or job.state is not JobState.COMPLETED
+        for moved, job in pairs
+        if (job is None or job.state is not JobState.COMPLETED) and moved.job.root_id not in fired
     ]
     if missing:
         yield from transfer.insert_moved(missing)
     return len(missing)
+
+
+def _fired_twice(pairs: Sequence[tuple[MovedJob, JobRecord | None]]) -> set[str]:
+    """Roots of the trees that begin with a tick that both stores have fired: its job has the same
+    id in each, and one of the two is enough. Not trees that other jobs wait for: the job at the
+    target does not know of these."""
+    fired = {
+        job.id
+        for moved, there in pairs
+        if (job := moved.job).schedule is not None and there is not None and job.id == job.root_id
+        if not job.state is there.state is JobState.COMPLETED  # else it was copied before
+    }
+    roots = {moved.job.id: moved.job.root_id for moved, _ in pairs}
+    awaited = {
+        roots.get(blocker)
+        for moved, _ in pairs
+        if moved.job.root_id not in fired
+        for blocker in moved.job.blockers
+    }
+    return {id for id in fired if id not in awaited}

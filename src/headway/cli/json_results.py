@@ -80,11 +80,24 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class IncompatibleSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was put at run time and does not fit this code."""
+
+    name: str
+    type: str
+    problem: str
+
+
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that have not ended: how many were checked, and which of them this code cannot run."""
+    """Jobs that have not ended: how many were checked, and which of them this code cannot run. The
+    same for schedules."""
 
     examined: int
     incompatible: list[IncompatibleJob]
+    schedules_examined: int = 0
+    incompatible_schedules: list[IncompatibleSchedule] = []
+    undeclared_schedules: list[str] = []
+    """Names of stored declared schedules that this code does not declare."""
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +115,8 @@ class MoveResult(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     resumed: int
     seconds: float
+    schedules_left: int = 0
+    """Schedules that were put at run time, and stay."""
 
 
 RESULTS: dict[str, Any] = {

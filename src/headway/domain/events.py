@@ -247,6 +247,7 @@ class ScheduleEvent(msgspec.Struct, frozen=True, gc=False):
     schedule: str
     type: str
     """The job type that it starts."""
+    queue: str
 
 
 class ScheduleFired(ScheduleEvent, frozen=True, gc=False):
@@ -264,6 +265,8 @@ class ScheduleSkipped(ScheduleEvent, frozen=True, gc=False):
     reason: str
     """`overlap`: the last sequence had not ended. `missed`: no worker fired the tick in time."""
     count: int
+    replaced: bool
+    """A later tick was fired in their place."""
 
 
 class ScheduleFailed(ScheduleEvent, frozen=True, gc=False):

@@ -65,6 +65,8 @@ class Try(msgspec.Struct, frozen=True, gc=False):
     It is the same in every try of the operation, and unique to it."""
     again: bool
     """Whether there were earlier tries, which may have had effects."""
+    memory: dict[str, Any]
+    """What earlier tries have learnt; the next try gets the same dictionary."""
 
 
 class TryRequest(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +80,7 @@ class TryCounter:
         self._first_mark = random.getrandbits(62)
         self._begun = 0
         self._asked = 0
+        self._memories: dict[int, dict[str, Any]] = {}
 
     def begin(self) -> None:
         self._begun += 1
@@ -85,7 +88,8 @@ class TryCounter:
 
     def answer(self) -> Try:
         self._asked += 1
-        return Try(self._first_mark + self._asked, self._begun > 1)
+        memory = self._memories.setdefault(self._asked, {})
+        return Try(self._first_mark + self._asked, self._begun > 1, memory)
 
 
 def describe(url: str) -> tuple[str, str]:

@@ -225,8 +225,9 @@ def check_startable(request: object, call: str = "app.start(") -> None:
             "declare it without entry=False to start it"
         )
     name = getattr(request, "name", None)
+    verb = call.partition("(")[0].rpartition(".")[2]
     raise InvalidRequest(
-        f"start takes a request: write `{call}{name or 'charge'}.request(...))`, "
+        f"{verb} takes a request: write `{call}{name or 'charge'}.request(...))`, "
         f"not `{call}{name or 'something else'})`"
     )
 

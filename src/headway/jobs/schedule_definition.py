@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from headway.domain.due_time import NOW
-from headway.domain.request import AnyRequest, Request
+from headway.domain.request import AnyRequest
 from headway.domain.schedules.catch_up import CatchUp
 from headway.domain.schedules.schedule import Overlap, ScheduleDefinition, ScheduledJob
 from headway.domain.schedules.timetable import Cron, Every, Timetable
 from headway.domain.validation import check_kind, check_seconds
-from headway.errors import InvalidPayload, InvalidRequest
-from headway.jobs.job_type import AnyType
-from headway.jobs.plan import check_blocker_count, check_startable
+from headway.errors import InvalidOption, InvalidPayload, InvalidRequest
+from headway.jobs.job_type import AnyType, JobType
+from headway.jobs.plan import check_startable
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -34,7 +34,11 @@ def define_schedule(
     """Check everything that a schedule consists of. Raises InvalidRequest or a subclass."""
     check_kind(f"the timetable of schedule {name!r}", timetable, Cron, Every)
     check_startable(request, f"app.schedule({name!r}, {timetable!r}, ")
-    check_blocker_count(request)
+    if request.needs:
+        raise InvalidRequest(
+            f"schedule {name!r} cannot start {request.type!r}, which waits for blockers: schedule "
+            "a job that starts it with its blockers"
+        )
     for what, given in (
         ("blockers", bool(request.blockers)),
         ("an id", request.id is not None),
@@ -46,6 +50,10 @@ def define_schedule(
                 f"the request of schedule {name!r} has {what}: each tick starts a job of its own "
                 "at its own time, so leave that out"
             )
+    for option in options:
+        if option not in ScheduleOptions.__annotations__:
+            known = ", ".join(ScheduleOptions.__annotations__)
+            raise InvalidOption(f"there is no option {option!r}; there are {known}")
     if "jitter" in options:
         options["jitter"] = check_seconds("jitter", options["jitter"], zero=True)
     chosen = request.options
@@ -63,6 +71,11 @@ def define_schedule(
 
 def schedule_of_type(type: AnyType, timetable: Timetable) -> ScheduleDefinition:
     """The schedule of `@app.job(schedule=…)`."""
+    if not isinstance(type, JobType):
+        raise InvalidRequest(
+            f"job type {type.name!r} has entry=False and can only continue a sequence: a schedule "
+            "cannot start it"
+        )
     try:
         request = type.request()
     except InvalidPayload as error:
@@ -70,9 +83,4 @@ def schedule_of_type(type: AnyType, timetable: Timetable) -> ScheduleDefinition:
             f"job type {type.name!r} has arguments, and `schedule=` gives none: write "
             f"`app.schedule({type.name!r}, {timetable!r}, {type.name}.request(...))` instead"
         ) from error
-    if not isinstance(request, Request):
-        raise InvalidRequest(
-            f"job type {type.name!r} has entry=False and can only continue a sequence: a schedule "
-            "cannot start it"
-        )
     return define_schedule(type.name, timetable, request, {})

@@ -1,6 +1,7 @@
 """Alerts as a webhook gets them, and the rules by which they begin and end.
 
 DeadLetters       jobs of one type became dead letters; has no end
+TicksMissed       ticks of schedules passed that nobody fired in time; has no end
 QueueWaiting      the oldest due job of a queue has waited too long
 TypeUnattended    jobs of a type wait, and no living worker runs the type
 """
@@ -14,14 +15,14 @@ from typing import Literal
 
 import msgspec
 
-from headway.domain.events import JobDeadLettered
+from headway.domain.events import JobDeadLettered, ScheduleSkipped
 from headway.domain.failure import storable
 from headway.domain.text import span
 from headway.errors import Failure
 from headway.observers.store_gauges import StoreGauges
 
-MOST_JOBS = 10
-"""Jobs that an alert names; it counts them all."""
+MOST_NAMED = 10
+"""Jobs or schedules that an alert names; it counts them all."""
 LONGEST_ERROR = 300
 MOST_LINES = 20
 """Lines of a message's text."""
@@ -51,6 +52,23 @@ class DeadLetters(Alert, frozen=True, kw_only=True, tag="dead_letters"):
     queue: str
     count: int
     jobs: list[FailedJob]
+    """The first ones."""
+
+
+class MissedTicks(msgspec.Struct, frozen=True):
+    schedule: str
+    tick: datetime
+    """The last one."""
+    count: int
+
+
+class TicksMissed(Alert, frozen=True, kw_only=True, tag="ticks_missed"):
+    type: str
+    """The job type that the schedules start."""
+    queue: str
+    count: int
+    """Missed ticks of all these schedules."""
+    schedules: list[MissedTicks]
     """The first ones."""
 
 
@@ -102,7 +120,7 @@ class DeadLetterGroup:
 
     def add(self, event: JobDeadLettered) -> None:
         self._count += 1
-        if len(self._jobs) < MOST_JOBS:
+        if len(self._jobs) < MOST_NAMED:
             self._jobs.append(
                 FailedJob(event.job_id, event.sequence_id, event.attempt, _line(event.failure))
             )
@@ -119,6 +137,36 @@ class DeadLetterGroup:
             queue=self._queue,
             count=self._count,
             jobs=self._jobs,
+        )
+
+
+class MissedTickGroup:
+    """Missed ticks of schedules of one job type and queue, gathered for one alert."""
+
+    def __init__(self, type: str, queue: str, began_at: datetime) -> None:
+        self._type = type
+        self._queue = queue
+        self._began_at = began_at
+        self._count = 0
+        self._schedules: list[MissedTicks] = []
+
+    def add(self, event: ScheduleSkipped) -> None:
+        self._count += event.count
+        if len(self._schedules) < MOST_NAMED:
+            self._schedules.append(MissedTicks(event.schedule, event.tick, event.count))
+
+    def alert(self) -> TicksMissed:
+        count = "a tick was" if self._count == 1 else f"{self._count} ticks were"
+        first = self._schedules[0]
+        return TicksMissed(
+            key=f"ticks_missed:{self._queue}:{self._type}",
+            text=f"{self._type} in queue {self._queue}: {count} missed, first by schedule "
+            f"{first.schedule}: {first.tick.isoformat(timespec='seconds')}",
+            began_at=self._began_at,
+            type=self._type,
+            queue=self._queue,
+            count=self._count,
+            schedules=self._schedules,
         )
 
 

@@ -21,7 +21,7 @@ Measure = Callable[[str, float, str, str, str | None], None]
 
 MOST_STOPPED = 100
 """Stopped workers that are remembered, so that their gauges show zero."""
-WAIT, RUN, JOB, SEQUENCE = "wait", "run", "job", "sequence"
+WAIT, RUN, JOB, SEQUENCE, LATE = "wait", "run", "job", "sequence", "late"
 
 
 class Counter(msgspec.Struct, frozen=True):
@@ -86,6 +86,11 @@ BY_JOB: dict[type[Any], Counter] = {
     events.JobRetried: Counter(
         "job.retried", "jobs_retried", "Failed or cancelled jobs to be run again"
     ),
+    events.ScheduleFailed: Counter(
+        "schedule.error",
+        "schedule_errors",
+        "Times that the ticks of a schedule could not be computed",
+    ),
 }
 LEASE_EXPIRED = Counter(
     "job.attempt.lease_expired", "attempts_lease_expired", "Attempts whose lease expired"
@@ -114,6 +119,13 @@ LOOP_BLOCKED_TIME = Counter(
     "Seconds for which the event loop was blocked",
     ("type", "where"),
 )
+TICK_FIRED = Counter("schedule.tick.fired", "ticks_fired", "Ticks of schedules that started a job")
+TICK_SKIPPED = Counter(
+    "schedule.tick.skipped",
+    "ticks_skipped",
+    "Ticks of schedules that started no job",
+    ("type", "queue", "reason"),
+)
 JOBS_PRUNED = Counter("job.pruned", "jobs_pruned", "Finished jobs that were pruned", ())
 JOBS_DELETED = Counter("job.deleted", "jobs_deleted", "Jobs that were deleted", ())
 
@@ -129,6 +141,8 @@ COUNTERS = (
     NOTIFIER_ERROR,
     LOOP_BLOCKED,
     LOOP_BLOCKED_TIME,
+    TICK_FIRED,
+    TICK_SKIPPED,
     JOBS_PRUNED,
     JOBS_DELETED,
 )
@@ -176,6 +190,8 @@ class EventCounters(Forkable):
             events.NotifierFailed: self._notifier_failed,
             events.LoopBlocked: self._loop_blocked,
             events.LoopResumed: self._loop_resumed,
+            events.ScheduleFired: self._schedule_fired,
+            events.ScheduleSkipped: self._schedule_skipped,
             events.JobsPruned: self._jobs_pruned,
             events.JobsDeleted: self._jobs_deleted,
         }
@@ -301,6 +317,14 @@ class EventCounters(Forkable):
 
     def _loop_resumed(self, event: events.LoopResumed) -> None:
         self._count(LOOP_BLOCKED_TIME, (event.type or "", event.where), event.seconds)
+
+    def _schedule_fired(self, event: events.ScheduleFired) -> None:
+        self._count(TICK_FIRED, (event.type, event.queue))
+        self._measure(LATE, event.seconds, event.type, event.queue, None)
+
+    def _schedule_skipped(self, event: events.ScheduleSkipped) -> None:
+        reason = "replaced" if event.replaced and event.reason == "missed" else event.reason
+        self._count(TICK_SKIPPED, (event.type, event.queue, reason), event.count)
 
     def _jobs_pruned(self, event: events.JobsPruned) -> None:
         self._count(JOBS_PRUNED, (), event.count)

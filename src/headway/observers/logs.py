@@ -57,7 +57,7 @@ def level_of(event: Event) -> int:
             | events.JobReaped()
             | events.LeaseLost()
             | events.LoopBlocked()
-            | events.ScheduleSkipped(reason="missed")
+            | events.ScheduleSkipped(reason="missed", replaced=False)
             | events.ScheduleFailed()
             | events.SchedulesRefused()
             | events.TypesUnattended()
@@ -183,13 +183,15 @@ def line(event: Event) -> str:
                 f"{event.tick.isoformat()}, {event.seconds:.3f} s late"
             )
         case events.ScheduleSkipped():
-            why = (
-                "its last sequence has not ended"
-                if event.reason == "overlap"
-                else "no worker fired it in time"
-            )
-            ticks = "tick" if event.count == 1 else f"{event.count} ticks, the last one"
-            return f"schedule {event.schedule} skipped {ticks} of {event.tick.isoformat()}: {why}"
+            tick = event.tick.isoformat()
+            ticks = f"the tick {tick}" if event.count == 1 else f"{event.count} ticks until {tick}"
+            if event.reason == "overlap":
+                return (
+                    f"schedule {event.schedule} skipped {ticks}: the sequence that it started "
+                    "last had not ended"
+                )
+            then = "; a later tick was fired" if event.replaced else ""
+            return f"schedule {event.schedule} missed {ticks}: not fired in time{then}"
         case events.ScheduleFailed():
             return f"schedule {event.schedule} cannot be fired here: {event.error}"
         case events.SchedulesRefused():

@@ -41,7 +41,16 @@ from headway.domain.events import Event
 from headway.domain.failure import first_line
 from headway.domain.job import ClaimedJob, NewJob
 from headway.errors import Failure, InvalidOption
-from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, Counter, EventCounters
+from headway.observers.counters import (
+    COUNTERS,
+    JOB,
+    LATE,
+    RUN,
+    SEQUENCE,
+    WAIT,
+    Counter,
+    EventCounters,
+)
 from headway.observers.rate_limit import RateLimit
 from headway.observers.trace_context import TraceContext, decode_trace, encode_trace
 from headway.ports.tracer import AttemptTrace, StartTrace, Tracer
@@ -132,8 +141,9 @@ def _gauged(
 
 def _unit(counter: Counter) -> str:
     kind = counter.name.partition(".")[0]
-    if ".attempt." in counter.name:
-        return "{attempt}"
+    for part in ("attempt", "tick"):
+        if f".{part}." in counter.name:
+            return f"{{{part}}}"
     return "{error}" if counter.name.endswith(".error") else f"{{{kind}}}"
 
 
@@ -152,6 +162,10 @@ class _Durations:
             JOB: histogram(f"{prefix}.job.duration", "From a job's creation to its completion"),
             SEQUENCE: histogram(
                 f"{prefix}.sequence.duration", "From a sequence's creation to its completion"
+            ),
+            LATE: histogram(
+                f"{prefix}.schedule.tick.late.duration",
+                "From a tick of a schedule to the start of its job",
             ),
         }
         self._process = histogram("messaging.process.duration", "Duration of processing operation.")

@@ -30,7 +30,16 @@ except ModuleNotFoundError as error:
 
 from headway.domain.events import Event
 from headway.domain.job import JobState
-from headway.observers.counters import COUNTERS, JOB, RUN, SEQUENCE, WAIT, EventCounters, Labels
+from headway.observers.counters import (
+    COUNTERS,
+    JOB,
+    LATE,
+    RUN,
+    SEQUENCE,
+    WAIT,
+    EventCounters,
+    Labels,
+)
 from headway.observers.store_gauges import StoreGaugeReader, StoreGauges
 from headway.ports.store import Store
 
@@ -45,6 +54,7 @@ _DURATIONS = {
     RUN: ("run_seconds", "Seconds that an attempt took"),
     JOB: ("job_seconds", "Seconds from a job's creation to its completion"),
     SEQUENCE: ("sequence_seconds", "Seconds from a sequence's creation to its completion"),
+    LATE: ("tick_late_seconds", "Seconds from a tick of a schedule to the start of its job"),
 }
 _GAUGED = (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.FAILED)
 

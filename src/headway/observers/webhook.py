@@ -1,4 +1,5 @@
-"""Alerts by HTTP: a URL is told of dead letters, of queues that wait and of types nobody runs.
+"""Alerts by HTTP: a URL is told of dead letters, of missed ticks of schedules, of queues that wait
+and of types nobody runs.
 
 A thread gathers, looks at the store and sends. It holds up neither the worker nor, for long, the
 end of the process.
@@ -32,6 +33,7 @@ from headway.observers.alerts import (
     BacklogRules,
     DeadLetterGroup,
     Message,
+    MissedTickGroup,
     message_text,
 )
 from headway.observers.store_gauges import StoreGaugeReader
@@ -50,7 +52,7 @@ LAST_PAUSE = 0.25
 GIVE_UP_AFTER = 3600.0
 """Seconds after which a message is dropped."""
 MOST_GROUPS = 100
-"""Job types whose dead letters are gathered; dead letters of further ones are dropped."""
+"""Job types whose dead letters and missed ticks are gathered; those of further ones are dropped."""
 MOST_WAITING = 1_000
 """Alerts of looks that wait to be sent; further ones are dropped."""
 SIGNATURE = "Headway-Signature"
@@ -104,7 +106,7 @@ class WebhookAlerts(Forkable):
         self._reader: StoreGaugeReader | None = None
         self._backlog = BacklogRules(*self._rules)
         self._next_look = math.inf
-        self._groups: dict[tuple[str, str], DeadLetterGroup] = {}
+        self._groups: dict[tuple[str, str, str], DeadLetterGroup | MissedTickGroup] = {}
         self._waiting: list[Alert] = []
         self._oldest = math.inf
         """When the first of the gathered alerts arrived."""
@@ -117,20 +119,13 @@ class WebhookAlerts(Forkable):
         return f"<WebhookAlerts to {self._where}>"
 
     def observe(self, event: Event) -> None:
-        if not isinstance(event, events.JobDeadLettered):
-            return
-        with self._changed:
-            key = (event.queue, event.type)
-            group = self._groups.get(key)
-            if group is None:
-                if len(self._groups) >= MOST_GROUPS:
-                    self.dropped += 1
-                    return
-                group = self._groups[key] = DeadLetterGroup(
-                    event.type, event.queue, datetime.now(UTC)
-                )
-            group.add(event)
-            self._gathered()
+        match event:
+            case events.JobDeadLettered():
+                self._gather(DeadLetterGroup, event)
+            case events.ScheduleSkipped(reason="missed", replaced=False):
+                self._gather(MissedTickGroup, event)
+            case _:
+                pass
 
     def app_opened(self, store: Store) -> None:
         """From now on the store is looked at: in one of several processes of a worker."""
@@ -159,6 +154,18 @@ class WebhookAlerts(Forkable):
             self._close_by = None
             if self._thread is not None:
                 _log.warning("the last alerts may not have reached %s", self._where)
+
+    def _gather(self, kind: type[DeadLetterGroup | MissedTickGroup], event: Any) -> None:
+        with self._changed:
+            key = (kind.__name__, event.queue, event.type)
+            group = self._groups.get(key)
+            if group is None:
+                if len(self._groups) >= MOST_GROUPS:
+                    self.dropped += 1
+                    return
+                group = self._groups[key] = kind(event.type, event.queue, datetime.now(UTC))
+            group.add(event)
+            self._gathered()
 
     def _gathered(self) -> None:
         self._oldest = min(self._oldest, monotonic())

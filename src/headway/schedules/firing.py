@@ -69,7 +69,8 @@ def _start(
             decision = decide(each, now, running=each.name in running)
         except HeadwayError as error:  # cronsim or a time zone is missing here
             decision = postpone(each, now)
-            effects.events.append(ScheduleFailed(each.name, each.type, str(error)))
+            queue = each.definition.job.queue
+            effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
     yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
     jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]
@@ -78,13 +79,20 @@ def _start(
         [_advance(each, one, started, now) for each, one in decisions]
     )
     for schedule, decision in decisions:
+        about = (schedule.name, schedule.type, schedule.definition.job.queue)
         effects.events += [
-            ScheduleFired(schedule.name, schedule.type, id, tick, (now - tick).total_seconds())
+            ScheduleFired(*about, id, tick, (now - tick).total_seconds())
             for tick in decision.start
             if (id := job_of_tick(schedule, tick).id) in started
         ]
         effects.events += [
-            ScheduleSkipped(schedule.name, schedule.type, tick, reason, count)
+            ScheduleSkipped(
+                *about,
+                tick,
+                reason,
+                count,
+                replaced=any(later > tick for later in decision.start),
+            )
             for tick, reason, count in decision.skips
         ]
 

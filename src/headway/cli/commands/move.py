@@ -29,6 +29,11 @@ SAY_EVERY = 5.0
 
 def _print_moved(moved: MoveResult) -> None:
     tell(f"{plural(moved.moved, 'job')} moved in {moved.seconds:.1f} s")
+    if moved.schedules_left:
+        say(
+            f"not moved: {plural(moved.schedules_left, 'schedule')} that your program put at run "
+            "time; put them into the other store, and delete them here"
+        )
 
 
 @click.command()
@@ -47,6 +52,8 @@ def move(source: str, target: str, history: bool, follow: bool, confirmed: bool)
     a running job moves when it has ended. The jobs leave FROM, and the command ends when none is
     left there. Interrupted at any moment, even by kill -9, run it again: no job is lost, none runs
     twice.
+
+    Schedules stay: workers store the declared ones themselves; put the others into TO.
     """
     one = Target(source, COMMAND_LINE).load_source()
     other = Target(target, COMMAND_LINE).load_app()
@@ -102,7 +109,12 @@ async def _move(
         except asyncio.CancelledError:
             if not follow:
                 raise
-    return MoveResult(moved=moved, resumed=resumed, seconds=time.monotonic() - began)
+    return MoveResult(
+        moved=moved,
+        resumed=resumed,
+        seconds=time.monotonic() - began,
+        schedules_left=await mover.schedules_left(),
+    )
 
 
 async def run_pass(

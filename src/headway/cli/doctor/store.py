@@ -1,4 +1,4 @@
-"""Checks of the store, its schema, and whether workers run its jobs."""
+"""Checks of the store, its schema, and whether workers run its jobs and fire its schedules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
 from headway.cli.doctor.postgres import examine_postgres
+from headway.cli.doctor.schedules import examine_schedules
 from headway.cli.doctor.sqlite import examine_sqlite
 from headway.cli.json_results import Diagnosis
 from headway.cli.target import command_line
@@ -56,6 +57,7 @@ async def examine_store(app: Headway) -> list[Diagnosis]:
             )
         found += await _examine_staged_jobs(app)
         found += await _examine_work(app.questions)
+        found += await examine_schedules(app.questions)
     return found
 
 

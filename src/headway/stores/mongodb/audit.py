@@ -10,8 +10,7 @@ from headway.domain.queries import check_page
 from headway.domain.views import AuditPage, AuditRecord, Progress
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import literal, micros, moment, present
+from headway.stores.mongodb.documents import MongoPart, literal, micros, moment, present
 from headway.stores.mongodb.settle import holding
 
 

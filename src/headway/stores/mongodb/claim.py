@@ -23,11 +23,11 @@ from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
-from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     CLAIMED_FIELDS,
     ORDER,
     CollectionNames,
+    MongoPart,
     literal,
     micros,
     present,

@@ -1,17 +1,19 @@
-"""Jobs as documents. A field without a value is left out; times are microseconds since 1970.
+"""Jobs as documents, and the commands on their collections. A field without a value is left out;
+times are microseconds since 1970.
 
 All fields of a job are listed here, and nowhere else in the MongoDB store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from headway.domain.job import AttemptRecord, ClaimedJob, JobRecord, JobState, NewJob
 from headway.domain.lease import Lease
-from headway.drivers.mongodb import Document
+from headway.drivers.mongodb import Command, Document
+from headway.ports.statement import Operation
 from headway.ports.transfer import MovedJob
 
 NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1_000]}
@@ -26,6 +28,9 @@ MOST = 10_000
 """Documents in one command."""
 LARGEST = 4_000_000
 """Characters of payload in one command; the server takes 48 megabytes."""
+
+ENOUGH = 1_000_000
+"""Documents in the first batch of an answer, if they fit into 16 megabytes."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -293,3 +298,123 @@ def in_parts(
         size += weight
     if part:
         yield part
+
+
+class JobCommands:
+    """With `alone` a command may run outside of a transaction. A transaction must not rely on an
+    answer from outside: only what it reads itself conflicts with changes of others."""
+
+    def __init__(self, names: CollectionNames) -> None:
+        self.names = names
+
+    def find(
+        self,
+        which: Document,
+        fields: Document | None = None,
+        *,
+        sort: Document | None = None,
+        limit: int | None = None,
+        skip: int = 0,
+        hint: str | None = None,
+        collection: str | None = None,
+        alone: bool = True,
+        after: Any = None,
+        latest: bool = False,
+    ) -> Command:
+        body: Document = {
+            "find": collection or self.names.job,
+            "filter": which,
+            "projection": {"history": 0} if fields is None else fields,
+            "batchSize": ENOUGH,
+        }
+        if sort is not None:
+            body["sort"] = sort
+        if limit is not None:
+            body["limit"] = limit
+        if skip:
+            body["skip"] = skip
+        if hint is not None:
+            body["hint"] = hint
+        return Command(body, alone=alone, after=after, latest=latest)
+
+    def aggregate(
+        self,
+        *stages: Document,
+        collection: str | None = None,
+        alone: bool = True,
+        after: Any = None,
+    ) -> Command:
+        return Command(
+            {
+                "aggregate": collection or self.names.job,
+                "pipeline": list(stages),
+                "cursor": {"batchSize": ENOUGH},
+            },
+            alone=alone,
+            after=after,
+        )
+
+    def lookups(
+        self,
+        now: datetime | None,
+        pipelines: Mapping[str, Sequence[Document]],
+        *,
+        alone: bool = True,
+    ) -> Command:
+        """Ask for the time, as `now`, and for the answers of several pipelines, in one command."""
+        stages: list[Document] = [{"$documents": [{}]}, {"$set": {"now": present(now)}}]
+        stages += [
+            {"$lookup": {"from": self.names.job, "pipeline": list(pipeline), "as": name}}
+            for name, pipeline in pipelines.items()
+        ]
+        return Command({"aggregate": 1, "pipeline": stages, "cursor": {}}, alone=alone)
+
+    def update(
+        self,
+        changes: list[Document],
+        *,
+        collection: str | None = None,
+        alone: bool = False,
+        no_wait: bool = False,
+    ) -> Command:
+        return Command(
+            {"update": collection or self.names.job, "updates": changes, "ordered": False},
+            alone=alone,
+            no_wait=no_wait,
+        )
+
+    def upsert(self, collection: str, id: str, change: Document) -> Command:
+        return Command(
+            {"update": collection, "updates": [{"q": {"_id": id}, "u": [change], "upsert": True}]},
+            alone=True,
+        )
+
+    def last_jobs(
+        self, sequence_ids: Iterable[str], fields: Document | None, *, alone: bool = True
+    ) -> Operation[dict[str, Document]]:
+        """The last job of each sequence that exists; `fields` must name `sequence_id`."""
+        wanted = list(sequence_ids)
+        if not wanted:
+            return {}
+        documents: list[Document] = yield self.find(
+            {"$or": of_sequence(wanted)}, fields, alone=alone
+        )
+        return by_sequence(documents)
+
+
+class MongoPart:
+    """The base of the store's parts."""
+
+    def __init__(self, names: CollectionNames) -> None:
+        self._names = names
+        self._commands = JobCommands(names)
+
+
+def by_sequence(documents: Iterable[Document]) -> dict[str, Document]:
+    """The last of these jobs by sequence."""
+    last: dict[str, Document] = {}
+    for document in documents:
+        sequence_id = sequence_of(document)
+        if sequence_id not in last or "sequence_id" in document:
+            last[sequence_id] = document
+    return last

@@ -35,8 +35,14 @@ from headway.domain.queries import (
 from headway.domain.views import Count
 from headway.drivers.mongodb import Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import JobCommands, MongoPart
-from headway.stores.mongodb.documents import micros, of_members, present, to_record
+from headway.stores.mongodb.documents import (
+    JobCommands,
+    MongoPart,
+    micros,
+    of_members,
+    present,
+    to_record,
+)
 
 SCAN = 10_000
 """Jobs that are read for one page."""

@@ -14,9 +14,11 @@ from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.ports.statement import Operation
 from headway.ports.store import Inserted
 from headway.stores.dedup import find_twins, insert_answers, without_twins
-from headway.stores.mongodb.commands import JobCommands, MongoPart, by_sequence
 from headway.stores.mongodb.documents import (
     OPEN,
+    JobCommands,
+    MongoPart,
+    by_sequence,
     in_parts,
     moment,
     new_document,

@@ -13,10 +13,10 @@ from headway.domain.orders import PruneRule
 from headway.domain.views import JobAction
 from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation
-from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     NOT_COMPLETED,
     OPEN,
+    MongoPart,
     literal,
     micros,
     present,

@@ -8,8 +8,7 @@ from datetime import datetime
 from headway.domain.job import AttemptRecord, JobRecord
 from headway.drivers.mongodb import Command
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import present, to_attempt, to_record
+from headway.stores.mongodb.documents import MongoPart, present, to_attempt, to_record
 
 
 class MongoRead(MongoPart):

@@ -31,10 +31,10 @@ from headway.domain.settlement import (
 from headway.drivers.mongodb import Document, Try, TryRequest
 from headway.errors import JobNotFound, WrongState
 from headway.ports.statement import Operation
-from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     LARGEST,
     OPEN,
+    MongoPart,
     in_parts,
     literal,
     maybe_moment,

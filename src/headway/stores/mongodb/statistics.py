@@ -22,9 +22,9 @@ from headway.domain.queries import (
 )
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     ORDER,
+    MongoPart,
     maybe_moment,
     micros,
     moment,

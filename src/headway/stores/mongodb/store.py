@@ -44,8 +44,7 @@ from headway.runtime.forks import Forkable
 from headway.stores.drive import drive, drive_sync
 from headway.stores.mongodb.audit import MongoAudit
 from headway.stores.mongodb.claim import MongoClaim
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import CollectionNames
+from headway.stores.mongodb.documents import CollectionNames, MongoPart
 from headway.stores.mongodb.find import MongoFind
 from headway.stores.mongodb.insert import MongoInsert
 from headway.stores.mongodb.manage import MongoManage
@@ -65,6 +64,7 @@ from headway.stores.mongodb.runners import (
     retry_conflicts_sync,
     with_tries,
 )
+from headway.stores.mongodb.schedules import MongoSchedules
 from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
 from headway.stores.mongodb.transfer import MongoTransfer
@@ -103,6 +103,7 @@ class MongoStore(
     MongoManage,
     MongoAudit,
     MongoWorkers,
+    MongoSchedules,
     Forkable,
 ):
     """Jobs in collections of a MongoDB replica set."""

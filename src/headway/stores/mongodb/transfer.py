@@ -15,9 +15,9 @@ from headway.errors import DuplicateJob, SchemaMissing
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.ports.transfer import BatchOutcome, MovedJob
-from headway.stores.mongodb.commands import MongoPart
 from headway.stores.mongodb.documents import (
     CollectionNames,
+    MongoPart,
     in_parts,
     literal,
     moved_document,

@@ -9,8 +9,15 @@ from typing import Any
 from headway.domain.queries import QueueRecord, WorkerRecord
 from headway.drivers.mongodb import Command, Document
 from headway.ports.statement import Operation, reading
-from headway.stores.mongodb.commands import MongoPart
-from headway.stores.mongodb.documents import literal, maybe_moment, micros, moment, present
+from headway.stores.mongodb.documents import (
+    MongoPart,
+    literal,
+    maybe_moment,
+    micros,
+    moment,
+    present,
+)
+from headway.stores.mongodb.schedules import seconds_to_next
 
 
 class MongoWorkers(MongoPart):
@@ -30,7 +37,9 @@ class MongoWorkers(MongoPart):
             for document in documents
         ]
 
-    def save_worker(self, worker: WorkerRecord, *, now: datetime | None = None) -> Operation[None]:
+    def save_worker(
+        self, worker: WorkerRecord, *, now: datetime | None = None
+    ) -> Operation[float | None]:
         change = {
             "host": literal(worker.host),
             "pid": worker.pid,
@@ -46,6 +55,10 @@ class MongoWorkers(MongoPart):
             else literal([list(pair) for pair in worker.schedules.items()]),
         }
         yield self._commands.upsert(self._names.worker, worker.id, {"$set": change})
+        if worker.schedules is None:
+            return None
+        # No command of MongoDB writes to one collection and answers from another.
+        return (yield from seconds_to_next(self._commands, worker.schedules, now))
 
     @reading
     def workers(self) -> Operation[list[WorkerRecord]]:
