@@ -1,4 +1,5 @@
-"""What Headway returns: stored jobs, queues and workers, and answers to questions of operators.
+"""What Headway returns: stored jobs, schedules, queues and workers, and answers to questions of
+operators.
 
 The classes are defined in `headway.domain`; import them from here. `Failure` is one of
 `headway.errors`, too.
@@ -7,6 +8,12 @@ The classes are defined in `headway.domain`; import them from here. `Failure` is
 from headway.domain.job import AttemptRecord, JobRecord
 from headway.domain.lease import Lease
 from headway.domain.queries import JobCount, Page, QueueRecord, WorkerRecord
+from headway.domain.schedules.schedule import (
+    ScheduleDefinition,
+    ScheduledJob,
+    ScheduleRecord,
+    ScheduleRun,
+)
 from headway.domain.views import (
     AuditPage,
     AuditRecord,
@@ -47,6 +54,10 @@ __all__ = [
     "Progress",
     "QueueRecord",
     "QueueSummary",
+    "ScheduleDefinition",
+    "ScheduleRecord",
+    "ScheduleRun",
+    "ScheduledJob",
     "SequenceGraph",
     "SequencePage",
     "SequenceView",

@@ -142,8 +142,8 @@ LINES: list[tuple[events.Event, int, str]] = [
         events.ScheduleSkipped("s", "x", "a", TICK, "overlap", 1, replaced=False),
         logging.INFO,
         (
-            "schedule s skipped the tick 2030-01-01T02:30:00+00:00: the sequence that it started last "
-            "had not ended"
+            "schedule s skipped the tick 2030-01-01T02:30:00+00:00: the sequence that it started "
+            "last had not ended"
         ),
     ),
     (
@@ -158,6 +158,11 @@ LINES: list[tuple[events.Event, int, str]] = [
             "schedule s missed 3 ticks until 2030-01-01T02:30:00+00:00: not fired in time; a later "
             "tick was fired"
         ),
+    ),
+    (
+        events.ScheduleFailed("s", "x", "a", "there is no time zone 'Mars'"),
+        logging.WARNING,
+        "schedule s cannot be fired here: there is no time zone 'Mars'",
     ),
     (
         events.SchedulesRefused(("s", "t")),

@@ -178,6 +178,7 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
             events.LoopResumed("w", 1.0, "shop.py:1 in f", "write"),
             events.JobRescheduled("1", "write", "letters", "1", "w"),
             events.ScheduleFired("s", "write", "letters", "1", TICK, 0.5),
+            events.ScheduleFailed("s", "write", "letters", "no time zone"),
             events.ScheduleSkipped("s", "write", "letters", TICK, "missed", 1, replaced=False),
             events.LeaseLost("1", "write", "letters", "1", "w", 1, "lease_expired"),
             events.TakenByAnotherWorker("1", "write", "letters", "1", "w", 1, "taken"),

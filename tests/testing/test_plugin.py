@@ -189,6 +189,152 @@ def test_unknown_points(headway):
         headway.crash_at("nowhere")
 """
 
+REPORTS = """
+from headway import CatchUp, Cron, Every, Headway, Job, Unrecoverable
+
+app = Headway("postgresql://nobody@nowhere.invalid/reports")
+ran = []
+
+
+@app.job(schedule=Cron("30 2 * * *", tz="Europe/Berlin"))
+async def nightly(job: Job) -> None:
+    ran.append(("nightly", job.scheduled_for))
+
+
+@app.job
+def report(job: Job, name: str) -> None:
+    ran.append((name, job.scheduled_for))
+    if name == "bad":
+        raise Unrecoverable("no such report")
+
+
+app.schedule("vat", Every(hours=1), report.request("vat"))
+app.schedule("bad", Every(hours=6), report.request("bad"), overlap="queue_one")
+"""
+
+SCHEDULES = """
+import pytest
+from datetime import UTC, datetime, timedelta
+from reports import *
+
+def hour(number):
+    return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(hours=number)
+
+@pytest.fixture
+def headway_app():
+    ran.clear()
+    return app
+
+on_both = pytest.mark.parametrize("store", [
+    pytest.param("memory", marks=pytest.mark.headway(store="memory")),
+    pytest.param("sqlite", marks=pytest.mark.headway(store="sqlite")),
+])
+
+@on_both
+async def test_nothing_fires_by_itself(headway, store):
+    assert {each.name for each in await app.schedules.list()} == {"bad", "nightly", "vat"}
+    assert await app.workers() == []
+    headway.clock.advance(86400)
+    assert headway.started() == []
+
+@on_both
+async def test_each_tick_of_a_day(headway, store):
+    headway.clock.advance(3599)
+    await headway.drain()
+    assert ran == []
+    headway.clock.advance(by=timedelta(days=1))
+    await headway.drain()
+    assert [tick for name, tick in ran if name == "vat"] == [hour(n) for n in range(1, 25)]
+    assert [tick for name, tick in ran if name == "bad"] == [hour(n) for n in (6, 12, 18, 24)]
+    assert [tick for name, tick in ran if name == "nightly"] == [hour(1.5)]
+    assert (await app.schedules.get("vat")).skipped == 0
+    assert headway.assert_started(nightly).scheduled_for == hour(1.5)
+    await headway.drain()
+    assert len(headway.started(report.request("vat"))) == 24
+
+async def test_an_outage(headway):
+    await headway.drain()
+    headway.clock.advance(5 * 3600)
+    await headway.drain(outage=True)
+    assert ran == [("vat", hour(5))]
+    assert (await app.schedules.get("vat")).skipped == 4
+    assert (await app.schedules.get("nightly")).skipped == 1
+    headway.clock.advance(2 * 3600)
+    await headway.drain()
+    assert sorted(ran[1:]) == [("bad", hour(6)), ("vat", hour(6)), ("vat", hour(7))]
+
+def test_without_a_loop(headway):
+    headway.clock.advance(3600)
+    headway.drain_sync()
+    assert ran == [("vat", hour(1))]
+    app.sync.schedules.pause("vat")
+    headway.clock.advance(3600)
+    headway.drain_sync()
+    assert ran == [("vat", hour(1)), ("nightly", hour(1.5))]
+    app.sync.schedules.trigger("vat")
+    headway.drain_sync()
+    assert ran[2:] == [("vat", hour(2))]
+
+async def test_a_crash(headway):
+    headway.clock.advance(3600)
+    headway.crash_at("handled")
+    await headway.drain()
+    assert headway.crashed
+    assert ran == [("vat", hour(1))]
+    headway.clock.advance(31)
+    await headway.drain()
+    assert not headway.crashed
+    assert ran == [("vat", hour(1))] * 2
+    assert len(headway.started(report)) == 1
+    headway.crash_at("handled")
+    await headway.drain()
+    assert not headway.crashed
+    headway.clock.advance(3600)
+    await headway.drain()
+    assert not headway.crashed
+
+async def test_a_tick_that_waits_for_a_job_that_never_ends(headway):
+    @app.job(max_attempts=None)
+    async def stuck(job: Job) -> None:
+        ran.append(("stuck", job.scheduled_for))
+        raise OSError("not yet")
+
+    await app.schedules.put("one", Every(minutes=1), stuck.request(), overlap="queue_one")
+    headway.clock.advance(59)
+    await headway.drain()
+    headway.clock.advance(3542)
+    await headway.drain()
+    assert len(headway.started(stuck)) == 1
+    record = await app.schedules.get("one")
+    assert (record.fired, record.skipped, record.waiting_tick) == (1, 58, hour(1))
+    await app.cancel(headway.started(stuck))
+    await headway.drain()
+    first = hour(0) + timedelta(minutes=1)
+    assert [job.scheduled_for for job in headway.started(stuck)] == [first, hour(1)]
+
+async def test_declared_in_the_test(headway):
+    await headway.drain()
+    headway.clock.advance(60)
+
+    @app.job(schedule=Every(seconds=20))
+    async def late(job: Job) -> None:
+        ran.append(("late", job.scheduled_for))
+
+    await headway.drain()
+    assert len(ran) == 3
+
+async def test_too_many(headway, monkeypatch):
+    monkeypatch.setattr("headway.testing.app_under_test.MOST_TICKS", 20)
+    headway.clock.advance(by=timedelta(days=1))
+    with pytest.raises(ValueError, match="more than 20 ticks"):
+        await headway.drain()
+
+@pytest.mark.headway(inline=True)
+async def test_inline(headway):
+    await app.schedules.trigger("vat")
+    assert ran == [("vat", hour(0))]
+"""
+
 WITHOUT_AN_APP = """
 import pytest
 
@@ -220,6 +366,14 @@ def test_all_of_it(pytester: pytest.Pytester) -> None:
     )
     pytester.makeconftest(CONFTEST)
     run(pytester).assert_outcomes(passed=21)
+
+
+def test_schedules(pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    pytester.makepyfile(reports=REPORTS, test_schedules=SCHEDULES)
+    run(pytester).assert_outcomes(passed=11)
 
 
 def test_without_an_app_of_ones_own(pytester: pytest.Pytester) -> None:

@@ -12,10 +12,13 @@ from headway import (
     After,
     At,
     Backoff,
+    CatchUp,
     Continuation,
     ContinuationRequest,
     ContinuationType,
+    Cron,
     Dedup,
+    Every,
     Headway,
     Job,
     JobState,
@@ -25,7 +28,7 @@ from headway import (
     SyncSequence,
     declare,
 )
-from headway.records import JobRecord, Page
+from headway.records import JobRecord, Page, ScheduleRecord, ScheduleRun
 
 app = Headway("memory://")
 
@@ -291,6 +294,58 @@ async def by_record(record: JobRecord) -> None:
         assert_type(client.delete_sequences([record]), list[str])
         with client.complete_sequence(record) as anything:
             anything.complete(3)
+
+
+@app.job(schedule=Cron("30 2 * * *", tz="Europe/Berlin"), queue="night")
+async def nightly(job: Job) -> str:
+    assert_type(job.scheduled_for, datetime | None)
+    assert_type(job.schedule, str | None)
+    return "done"
+
+
+@app.job(entry=True, schedule=Every(timedelta(minutes=5), anchor=datetime.now(UTC)))
+def often(note: str = "") -> None: ...
+
+
+def declaring() -> None:
+    assert_type(nightly.request(), Request[str])
+    app.schedule("vat", Cron("0 6 1 * *"), charge.request(1))
+    app.schedule(
+        "hourly",
+        Every(hours=1, minutes=30),
+        charge.request(1).using(queue="slow"),
+        overlap="queue_one",
+        catch_up=CatchUp.latest(hours=6),
+        jitter=30,
+    )
+    app.schedule("many", Every(days=1), place.request(1), catch_up=CatchUp.all(days=1, at_most=5))
+    app.worker(schedules=False)
+
+
+async def schedules(connection: object) -> None:
+    put = await app.schedules.put(
+        "tenant-7",
+        Every(hours=1),
+        charge.request(7),
+        tx=connection,
+        overlap="cancel",
+        catch_up=CatchUp.none(),
+        jitter=timedelta(seconds=5),
+    )
+    assert_type(put, ScheduleRecord)
+    assert_type(put.timetable, Cron | Every)
+    assert_type(await app.schedules.get("tenant-7"), ScheduleRecord)
+    assert_type(await app.schedules.list(after="tenant-7", limit=10), list[ScheduleRecord])
+    assert_type(await app.schedules.runs("tenant-7"), list[ScheduleRun])
+    assert_type(await app.schedules.pause("tenant-7", tx=connection), ScheduleRecord)
+    assert_type(await app.schedules.resume("tenant-7"), ScheduleRecord)
+    assert_type(await app.schedules.trigger("tenant-7"), Sequence[Any])
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    assert_type(await app.schedules.backfill("tenant-7", since, at_most=5), list[Sequence[Any]])
+    assert_type(await app.schedules.delete("tenant-7"), None)
+    with app.sync as client:
+        assert_type(client.schedules.put("x", Every(hours=1), charge.request(7)), ScheduleRecord)
+        assert_type(client.schedules.trigger("x"), SyncSequence[Any])
 
 
 def without_loop() -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from headway import Continuation, Dedup, Headway, Job, JobType, Sequence, declare
+from headway import (
+    CatchUp,
+    Continuation,
+    Cron,
+    Dedup,
+    Every,
+    Headway,
+    Job,
+    JobType,
+    Sequence,
+    declare,
+)
 
 app = Headway("memory://")
 
@@ -161,6 +173,55 @@ async def wrong_input(order_id: str) -> str:
 @app.implement(refund)  # error
 async def wrong_output(order_id: int) -> int:
     return order_id
+
+
+@app.job(schedule=5)  # error
+async def scheduled_by_number() -> None: ...
+
+
+@app.job(schedule="0 * * * *")  # error
+async def scheduled_by_text() -> None: ...
+
+
+@app.job(entry=False, schedule=Every(hours=1))  # error
+async def scheduled_continuation() -> None: ...
+
+
+@app.job(schedule=Every(hours=1))
+async def scheduled(job: Job) -> None:
+    tick: datetime = job.scheduled_for  # error
+    name: str = job.schedule  # error
+    del tick, name
+
+
+def schedules() -> None:
+    app.schedule("x", Cron("0 6 1 * *"), charge.request("1"))  # error
+    app.schedule("x", Cron("0 6 1 * *"), charge)  # error
+    app.schedule("x", Cron("0 6 1 * *"), confirm.request(1))  # error
+    app.schedule("x", Cron("0 6 1 * *"), ship.request(1))  # error
+    app.schedule("x", "0 6 1 * *", charge.request(1))  # error
+    app.schedule("x", charge.request(1), Every(hours=1))  # error
+    app.schedule("x", Every(hours=1), charge.request(1), overlap="wait")  # error
+    app.schedule("x", Every(hours=1), charge.request(1), catch_up=5)  # error
+    app.schedule("x", Every(hours=1), charge.request(1), catch_up=CatchUp.none)  # error
+    app.schedule("x", Every(hours=1), charge.request(1), jitter="30")  # error
+    app.schedule("x", Every(hours=1), charge.request(1), tz="Europe/Berlin")  # error
+    app.schedule("x", Every(hours="1"), charge.request(1))  # error
+    app.schedule(1, Every(hours=1), charge.request(1))  # error
+
+
+async def schedules_at_run_time() -> None:
+    await app.schedules.put("x", Every(hours=1), charge.request("1"))  # error
+    await app.schedules.put("x", Every(hours=1), charge)  # error
+    await app.schedules.put("x", Every(hours=1), confirm.request(1))  # error
+    await app.schedules.put("x", "@hourly", charge.request(1))  # error
+    await app.schedules.put("x", Every(hours=1), charge.request(1), overlap="wait")  # error
+    await app.schedules.put("x", Every(hours=1), charge.request(1), jitter="30")  # error
+    app.sync.schedules.put("x", Every(hours=1), charge.request(1), overlap="wait")  # error
+    await app.schedules.backfill("x", "yesterday")  # error
+    number: int = await app.schedules.trigger("x")  # error
+    app.worker(schedules="no")  # error
+    del number
 
 
 async def completing(sequence: Sequence[str]) -> None:

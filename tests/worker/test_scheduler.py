@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +12,14 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from headway import Every, Headway, Job
+from headway import Cron, Every, Headway, Job
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import (
     JobCompleted,
+    ScheduleFailed,
     ScheduleFired,
     ScheduleSkipped,
     SchedulesRefused,
@@ -450,6 +453,24 @@ async def test_declared_schedules_whose_names_are_taken_are_pointed_out_once(
     assert stored is not None
     assert stored.declared
     assert len(firing.harness.seen(SchedulesRefused)) == 1
+
+
+async def test_a_schedule_that_this_worker_cannot_read_holds_up_no_other(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now = firing.store, firing.clock.now()
+    cron = structs.replace(firing.minutely, timetable=Cron("* * * * *"))
+    await store.run(changes.put, store, "cron", cron, now)
+    await firing.put("minutely")
+    scheduler = firing.scheduler("a")
+    firing.clock.advance(30)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "cronsim", None)
+        scheduler.look_in(0.0)
+        await firing.look(scheduler)
+    (failed,) = firing.harness.seen(ScheduleFailed)
+    assert (failed.schedule, failed.type, failed.queue) == ("cron", "work", "default")
+    assert [event.schedule for event in firing.harness.seen(ScheduleFired)] == ["minutely"]
 
 
 @asynccontextmanager

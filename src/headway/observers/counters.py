@@ -86,6 +86,11 @@ BY_JOB: dict[type[Any], Counter] = {
     events.JobRetried: Counter(
         "job.retried", "jobs_retried", "Failed or cancelled jobs to be run again"
     ),
+    events.ScheduleFailed: Counter(
+        "schedule.error",
+        "schedule_errors",
+        "Times that the ticks of a schedule could not be computed",
+    ),
 }
 LEASE_EXPIRED = Counter(
     "job.attempt.lease_expired", "attempts_lease_expired", "Attempts whose lease expired"

@@ -69,7 +69,8 @@ def _start(
             decision = decide(each, now, running=each.name in running)
         except HeadwayError as error:  # cronsim or a time zone is missing here
             decision = postpone(each, now)
-            effects.events.append(ScheduleFailed(each.name, each.type, str(error)))
+            queue = each.definition.job.queue
+            effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
     yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
     jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]

@@ -22,6 +22,7 @@ from headway.runtime.loop_thread import Portal
 from headway.testing.clock import ManualClock
 from headway.testing.crashing_store import CrashingStore, CrashPoint
 from headway.testing.inline_notifier import InlineNotifier
+from headway.testing.tick_by_tick import MOST_TICKS, TickByTick
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.handler_runner import CallNext
 from headway.worker.handler_transactions import BeginTransaction
@@ -34,8 +35,8 @@ class AppUnderTest:
     """Gives an app, with its job types, a store of the test's own until it is closed. Other code
     that holds the app, such as a web server, uses that store too.
 
-    Nothing runs by itself: `await headway.drain()` runs all jobs that are due. Time stands still
-    until `headway.clock.advance(...)` moves it.
+    Nothing runs by itself: `await headway.drain()` fires the schedules and runs all jobs that are
+    due. Time stands still until `headway.clock.advance(...)` moves it.
     """
 
     def __init__(
@@ -68,12 +69,17 @@ class AppUnderTest:
         )
         self._before = dict(vars(app))
         vars(app).update(vars(self._replacement))
+        self._schedules = TickByTick(app, self.clock)
         self._portal = Portal()
         try:
-            self._portal.call(app.open())
+            self._portal.call(self._open())
         except BaseException:
             self._restore()
             raise
+
+    async def _open(self) -> None:
+        await self.app.open()
+        await self._schedules.declare()
 
     def close(self) -> None:
         """Give the app its own store back. May be called twice."""
@@ -96,23 +102,48 @@ class AppUnderTest:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def drain(self) -> None:
+    async def drain(self, *, outage: bool = False) -> None:
         """Run the jobs that are due, and those that they start, on this event loop. A job whose
-        worker crashed is due when its lease has expired."""
+        worker crashed is due when its lease has expired.
+
+        Ticks of schedules that came since the last drain are fired one after the other, each with
+        the jobs of the one before it done, as if a worker had run all the time. `outage`: no worker
+        has run since the last drain, so `catch_up` decides about these ticks."""
         if not self._drains:
             await asyncio.gather(*self._pending)
-        await self._drain_here()
+        await self._drain_here(outage=outage)
 
-    async def _drain_here(self) -> None:
+    async def _drain_here(self, *, outage: bool = False) -> None:
         self._drains += 1
         try:
-            await self._work()
+            if self._drains == 1:
+                await self._fire_and_work(outage=outage)
+            else:  # for a job that a handler started inline
+                await self._work()
         finally:
             self._drains -= 1
 
-    def drain_sync(self) -> None:
+    async def _fire_and_work(self, *, outage: bool) -> None:
+        self.crashed = False
+        try:
+            await self._schedules.declare()
+            await self._work()
+            ticks = 0
+            while not self.crashed and await self._schedules.fire(outage=outage):
+                await self._work()
+                ticks += 1
+                if ticks >= MOST_TICKS:
+                    raise ValueError(
+                        f"more than {MOST_TICKS:,} ticks of schedules have come since the last "
+                        "drain: advance the clock in smaller steps, or drain with outage=True"
+                    )
+        finally:
+            self._point = None
+            self._schedules.drained()
+
+    def drain_sync(self, *, outage: bool = False) -> None:
         """The same for tests without an event loop."""
-        self._portal.call(self.drain())
+        self._portal.call(self.drain(outage=outage))
 
     @contextmanager
     def inline(self) -> Generator[None]:
@@ -181,8 +212,7 @@ class AppUnderTest:
             )
 
     async def _work(self) -> None:
-        app, point = self.app, self._point
-        self._point = None
+        app = self.app
         environment = WorkerEnvironment(WorkerSettings(), app.store, self.clock, Observers())
         publisher = Publisher(app.store, None, environment.observers)
         reaper = Reaper(environment, publisher, Outage(environment))
@@ -190,10 +220,12 @@ class AppUnderTest:
             pass
         if not app.handlers():
             return
+        point = self._point if self._drains == 1 else None
         store, crashing = app.store, CrashingStore(app.store, point)
         app.store = cast("Store", crashing)
         try:
-            worker = app.worker(WorkerSettings(concurrency=1, grace=1.0), middleware=(self._watch,))
+            settings = WorkerSettings(concurrency=1, grace=1.0, schedules=False)
+            worker = app.worker(settings, middleware=(self._watch,))
         finally:
             app.store = store
         await worker.run(drain=True)
