@@ -141,7 +141,7 @@ async def test_a_tick_that_both_stores_fired_and_others_wait_for_is_an_error(
     for place in (target, source):
         await place.app.schedules.put("hourly", Every(hours=1), place.work.request("tick"))
         (fired,) = await place.app.schedules.backfill("hourly", since, at_most=1)
-    after = await source.app.start(source.gather.request("after").using(blockers=(fired,)))
+    after = await source.app.start(source.gather.request("after").using(blockers=[fired]))
     move = mover(places)
     with pytest.raises(DuplicateJob):
         await move_all(move)
