@@ -14,9 +14,10 @@ export PYTHONDONTWRITEBYTECODE =
 # Tests spend much of their time waiting for servers and clocks; those that need the machine for
 # themselves are marked `alone`.
 IN_PARALLEL := -n 4 --dist worksteal
-# What may differ between Pythons. The rest is about servers and browsers, and is tried on one.
+# What may differ between Pythons. The rest is about servers, SQL and browsers, and is tried on one.
 ON_EVERY_PYTHON := $(addprefix tests/,after_commit client domain drivers frameworks jobs notifiers \
 	observers providers runtime/test_cancellation.py stores testing typing worker test_app.py) \
+	$(addprefix --ignore=tests/stores/,postgres test_migrations.py test_statements.py) \
 	-m "not slow and not alone and not long" \
 	-k "not second_postgres and not (test_conformance and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
@@ -64,8 +65,7 @@ test-all: $(READY) ## run the other tests: long races, every PostgreSQL case thr
 check: $(READY) ## format, lint, types and import layers, without changing a file
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m ruff check
-	$(PYTHON) -m pyright --warnings
-	$(PYTHON) -m mypy
+	$(PYTHON) -m pyright --warnings & $(PYTHON) -m mypy; mypy=$$?; wait $$! && exit $$mypy
 	.venv/bin/lint-imports --no-logo
 
 format: $(READY) ## format the code and repair what the linter can

@@ -1,10 +1,12 @@
 """Bugs to plant into the MongoDB store: its fence is one query, made in several places, and each of
-them can lose the token or the expiry; other changes can lose the state that they ask for."""
+them can lose the token or the expiry; other changes can lose the state that they ask for; schedules
+can be handed out without a lock, or to those who may not fire them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +15,7 @@ from headway.domain.job import JobState
 from headway.domain.settlement import Lose
 from headway.domain.views import JobAction
 from headway.ports.statement import Operation
-from headway.stores.mongodb import audit, claim, manage, settle
+from headway.stores.mongodb import audit, claim, manage, schedules, settle
 
 HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
 """What takes the place of a condition that goes missing: true of every job that runs."""
@@ -157,6 +159,57 @@ def _whatever_the_state(action: JobAction) -> Callable[[], None]:
     return plant
 
 
+def _schedules(verb: str, careless: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    """The commands of a verb of schedules go wrong."""
+
+    def plant() -> None:
+        sound = getattr(schedules.MongoSchedules, verb)
+
+        @wraps(sound)
+        def changed(self: Any, *args: Any, **options: Any) -> Operation[Any]:
+            running = sound(self, *args, **options)
+            try:
+                asked = next(running)
+                while True:
+                    if hasattr(asked, "body"):
+                        careless(asked.body)
+                    asked = running.send((yield asked))
+            except StopIteration as ended:
+                return ended.value
+
+        setattr(schedules.MongoSchedules, verb, changed)
+
+    return plant
+
+
+def _unlocked(body: dict[str, Any]) -> None:
+    for change in body.get("updates", ()):
+        change["q"] = {"_id": {"$in": []}}
+
+
+def _asking_without(key: str) -> Callable[[dict[str, Any]], None]:
+    def careless(body: dict[str, Any]) -> None:
+        (stage, *_) = body.get("pipeline", ({},))
+        which = body.get("filter", stage.get("$match", {}))
+        if key in which:
+            del which[key]
+            body.pop("hint", None)
+
+    return careless
+
+
+def _all_runs(body: dict[str, Any]) -> None:
+    for change in body["updates"]:
+        del change["u"]["$push"]["history"]["$slice"]
+
+
+def tries_the_same_schedules_again() -> None:
+    def begin(self: Any) -> None:
+        self._attempted = None
+
+    schedules.LockSearch.begin = begin
+
+
 SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     **{
         f"mongodb: {place.strip('_')} without the {KINDS[key]}": _without(place, key)
@@ -180,4 +233,20 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     "mongodb: cancelling without the state": _whatever_the_state(JobAction.CANCEL),
     "mongodb: retrying without the state": _whatever_the_state(JobAction.RETRY),
     "mongodb: triggering without the state": _whatever_the_state(JobAction.TRIGGER),
+    "mongodb: due schedules without the lock": _schedules("due_schedules", _unlocked),
+    "mongodb: reading schedules to change them without the lock": _schedules(
+        "schedules", _unlocked
+    ),
+    "mongodb: firing before the time": _schedules("due_schedules", _asking_without("$expr")),
+    "mongodb: firing what others declare": _schedules("due_schedules", _asking_without("$or")),
+    "mongodb: firing what is paused": _schedules("due_schedules", _asking_without("paused_at")),
+    "mongodb: firing whatever has ended": _schedules(
+        "due_schedules", _asking_without("waiting_tick")
+    ),
+    "mongodb: waiting for what others declare": _schedules("next_schedule", _asking_without("$or")),
+    "mongodb: waiting for what is paused": _schedules(
+        "next_schedule", _asking_without("paused_at")
+    ),
+    "mongodb: all runs of a schedule are kept": _schedules("advance_schedules", _all_runs),
+    "mongodb: locked schedules are tried again": tries_the_same_schedules_again,
 }

@@ -15,7 +15,7 @@ from proof.tools.part_run import PartRun
 ROOT = Path(__file__).parents[2]
 OPERATIONS = 5_000_000
 LONGEST = 600.0
-SHORT_SECONDS = 25.0
+SHORT_SECONDS = 12.0
 CORES = 2
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import headway
 from headway import Client, WorkerSettings, errors, records
+from headway.client.schedules import Schedules
 from headway.domain.request import Options, RequestOptions
 from headway.errors import HeadwayError
-from headway.jobs.job_type import TypeOptions
+from headway.jobs.job_type import EntryOptions
+from headway.jobs.schedule_definition import ScheduleOptions
 from tests.docs.pages import ROOT
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
@@ -39,10 +41,11 @@ def test_every_setting_of_a_worker_is_mentioned_with_its_default() -> None:
 
 
 def test_every_option_and_every_verb_is_mentioned() -> None:
-    options = [*TypeOptions.__annotations__, *RequestOptions.__annotations__]
-    assert missing([*options, *Options.__struct_fields__]) == []
-    verbs = [name for name, _ in inspect.getmembers(Client, callable) if name[0] != "_"]
-    assert missing(verbs) == []
+    options = [*EntryOptions.__annotations__, *RequestOptions.__annotations__]
+    assert missing([*options, *Options.__struct_fields__, *ScheduleOptions.__annotations__]) == []
+    for client in (Client, Schedules):
+        verbs = [name for name, _ in inspect.getmembers(client, callable) if name[0] != "_"]
+        assert missing(verbs) == []
 
 
 def errors_by_name() -> dict[str, type[HeadwayError]]:

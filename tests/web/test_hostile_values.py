@@ -35,6 +35,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
         "long": LONG,
         "input": json.dumps({"order_id": LONG, EVIL: EVIL}),
         "names": json.dumps([EVIL, LONG]),
+        "schedules": json.dumps({EVIL: LONG}),
         "error": encode_failure(Failure(EVIL, LONG, LONG)),
         "running": running.id,
     }
@@ -43,7 +44,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
             (
                 "update headway_job set type = :evil, queue = :evil, sequence_type = :evil,"
                 " worker = :long, dedup_key = :evil, trace = :long, input = :input,"
-                " output = :input, last_error = :error"
+                " output = :input, last_error = :error, schedule = :evil, scheduled_for = 0"
             ),
             (
                 "update headway_job set state = 'running', lease_token = :evil,"
@@ -52,7 +53,10 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
             "update headway_attempt set worker = :long, error = :error",
             "insert into headway_progress values (:running, 0.5, :long, 0)",
             "delete from headway_worker",
-            "insert into headway_worker values (:evil, :evil, 7, :names, :names, 1, 1, 0, 0)",
+            (
+                "insert into headway_worker"
+                " values (:evil, :evil, 7, :names, :names, 1, 1, 0, 0, :schedules)"
+            ),
             "update headway_queue set name = :evil",
             (
                 "update headway_audit set actor = :evil, action = :evil, target = :long,"

@@ -96,6 +96,7 @@ REFUSED: dict[str, str] = {
     "* * * foo *": "month 'foo' is not understood; use 1 to 12, jan to dec, and",
     "* * * mon *": "month 'mon' is not understood",
     "٣ * * * *": "minute '٣' is not understood",
+    "² * * * *": "minute '²' is not understood",
     "* * * * * *": "six fields are not supported; give five: minute, hour, day of month",
     "* * *": "an expression has five fields, not 3",
     "0 0 30 2 *": "there is no day of month '30' in month '2'",

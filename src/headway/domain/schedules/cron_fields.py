@@ -53,7 +53,10 @@ _FIELDS: Final = (
 
 def simulate(fields: str, reading: datetime, *, reverse: bool = False) -> Iterator[datetime]:
     """The matching readings of a clock that is never changed: those after `reading`, or those
-    before it, the nearest first. Without any if cronsim does not understand the fields."""
+    before it, the nearest first. None if cronsim does not understand the fields.
+
+    cronsim is not given a time zone: where clocks change by half an hour it would leave out ticks.
+    """
     try:
         from cronsim import CronSim, CronSimError  # noqa: PLC0415 - an extra
     except ImportError:

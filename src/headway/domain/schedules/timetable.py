@@ -91,7 +91,7 @@ class Cron:
         raise InvalidOption(f"{self!r}: the clocks of this time zone never show a matching time")
 
     def _last_until(self, moment: datetime, reading: datetime) -> datetime | None:
-        including = reading.replace(microsecond=0) + _SECOND
+        including = reading.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for matching in simulate(self._fields, including, reverse=True):
             for tick in reversed(self._moments(matching)):
                 if tick < EPOCH:

@@ -8,6 +8,7 @@ schedules that can be locked by such tries.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -24,6 +25,7 @@ from headway.drivers.mongodb import Command, Document, Try, TryRequest
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Inserted
 from headway.stores.mongodb.documents import (
+    CollectionNames,
     JobCommands,
     MongoPart,
     in_parts,
@@ -35,64 +37,95 @@ from headway.stores.mongodb.documents import (
     stamp,
 )
 
-TRIES = 10
-"""Conflicts after which schedules that others may have locked are left out together."""
-REACH = 8
-"""After a conflict: batches of due schedules to choose from."""
-FEW = 100
+FEW = 16
 """Of so many due schedules each one that is not locked is found."""
+TRIES = 3
+"""Tries in a row that lock none of more schedules, after which a few of them are tried one by one;
+after two more, all are left to others."""
+SPLITS = 12
+"""Conflicts after which a group that another transaction has a part of is left out as a whole."""
+BATCHES = 8
+"""If others fire many schedules at the same time: batches of due ones to choose from."""
+CROWDED_FOR = 1.0
+"""Seconds after such a conflict during which others are expected to go on."""
 
 
 class LockSearch:
-    """Schedules to lock, over the tries of one operation. Groups of schedules are locked one by
-    one, so the group that ended a try is known: it is halved until the locked schedule is found."""
+    """Schedules to lock, over the tries of one operation.
 
-    def __init__(self) -> None:
+    Groups of schedules are locked one by one, so the group that ended a try is known: it is split
+    until the locked schedule is found. If a whole batch of many ended it, others are firing: then
+    another batch is chosen at random.
+    """
+
+    def __init__(self, limit: int, *, crowded: bool) -> None:
+        self.limit = limit
+        self.crowded = crowded and limit > FEW
+        """Whether to choose a batch at random."""
         self.conflicts = 0
+        self._in_vain = 0
+        """Tries in a row that locked nothing."""
         self._groups: list[list[str]] = []
-        self._attempted: list[str] | None = None
+        self._attempted: int | None = None
+        """The place of the group that is being locked."""
         self._left_out: set[str] = set()
+        self._sample: set[str] | None = None
 
     def begin(self) -> None:
         """Begin the next try."""
-        group, self._attempted = self._attempted, None
-        if group is None:
+        place, self._attempted = self._attempted, None
+        if place is None:
             return
         self.conflicts += 1
-        place = self._groups.index(group)
-        middle = len(group) // 2
-        if middle and self.conflicts < TRIES:
-            self._groups[place : place + 1] = group[:middle], group[middle:]
-        else:
+        self._in_vain = self._in_vain + 1 if place == 0 else 0
+        group = self._groups[place]
+        self.crowded = len(group) == self.limit > FEW and self._in_vain < TRIES
+        if len(group) == 1 or self.conflicts > SPLITS:
             del self._groups[place]
             self._left_out.update(group)
+        else:
+            parts = 2 if len(group) > FEW else len(group)
+            split = [group[part::parts] for part in range(parts)]
+            random.shuffle(split)
+            self._groups[place : place + 1] = split
 
-    def choose(self, due: Sequence[str], limit: int) -> list[str]:
-        """Schedules to lock, of those that are due, oldest first. After a conflict over many of
-        them others are firing, too: this operation takes a batch at random."""
-        if len(due) <= max(limit, FEW):
-            return [name for name in due if name not in self._left_out][:limit]
-        self._groups.clear()
-        if self.conflicts > TRIES:
-            return []
-        first = limit * random.randrange(-(-len(due) // limit))
-        return list(due[first : first + limit])
+    @property
+    def hopeless(self) -> bool:
+        """Others have probably locked all."""
+        return self._sample is not None and self._in_vain >= TRIES + 2
+
+    def skipped(self) -> int:
+        """The number of due schedules to leave to others."""
+        return self.limit * random.randrange(BATCHES) if self.crowded else 0
+
+    def choose(self, due: Iterable[str]) -> list[str]:
+        """The schedules to lock."""
+        names = [name for name in due if name not in self._left_out][: self.limit]
+        if self._in_vain >= TRIES and self._sample is None and len(names) > FEW:
+            self._groups = [[name] for name in random.sample(names, FEW)]
+            self._sample = {name for (name,) in self._groups}
+        return names if self._sample is None else [name for name in names if name in self._sample]
 
     def groups(self, names: Collection[str]) -> Iterator[list[str]]:
         """The groups in which to lock these schedules."""
         wanted = set(names)
         known = ([name for name in group if name in wanted] for group in self._groups)
-        groups = [group for group in known if group]
-        new = wanted.difference(*groups)
+        self._groups = [group for group in known if group]
+        new = wanted.difference(*self._groups)
         if new:
-            groups.append(sorted(new))
-        self._groups = groups
-        for self._attempted in list(groups):
-            yield self._attempted
+            self._groups.append(sorted(new))
+        for place, group in enumerate(self._groups):
+            self._attempted = place
+            yield group
         self._attempted = None
 
 
 class MongoSchedules(MongoPart):
+    def __init__(self, names: CollectionNames) -> None:
+        super().__init__(names)
+        self._crowded_until = 0.0
+        """Until then others are expected to fire many schedules."""
+
     def insert_scheduled(
         self, jobs: Sequence[NewJob], *, now: datetime | None = None
     ) -> Operation[list[Inserted]]:
@@ -101,7 +134,7 @@ class MongoSchedules(MongoPart):
         ids = list({job.id for job in jobs})
         taken: list[Document] = [{"$match": {"_id": {"$in": ids}}}, {"$project": {"run_at": 1}}]
         (found,) = yield self._commands.lookups(now, {"taken": taken}, alone=False)
-        time = moment(found["now"])
+        present_time = moment(found["now"])
         stored = {each["_id"]: moment(each["run_at"]) for each in found["taken"]}
         new: list[Document] = []
         answers: list[Inserted] = []
@@ -110,8 +143,8 @@ class MongoSchedules(MongoPart):
             if run_at is not None:
                 answers.append(Inserted(job.id, run_at, deduplicated=True))
                 continue
-            stored[job.id] = run_at = due(job.schedule, time)
-            new.append(new_document(job, time, run_at, waiting=0, awaited=False))
+            stored[job.id] = run_at = due(job.schedule, present_time)
+            new.append(new_document(job, present_time, run_at, waiting=0, awaited=False))
             answers.append(Inserted(job.id, run_at))
         for part in in_parts(new, lambda document: len(document["input"])):
             yield Command({"insert": self._names.job, "documents": part})
@@ -157,18 +190,25 @@ class MongoSchedules(MongoPart):
         if limit <= 0:
             return []
         this: Try = yield TryRequest()
-        search: LockSearch = this.memory.setdefault("search", LockSearch())
+        crowded = time.monotonic() < self._crowded_until
+        search: LockSearch = this.memory.setdefault("search", LockSearch(limit, crowded=crowded))
         search.begin()
+        if search.conflicts and search.crowded:
+            self._crowded_until = time.monotonic() + CROWDED_FOR
+        if search.hopeless:
+            return []
         is_due = {"$expr": {"$lte": ["$next_at", present(now)]}}
-        reach = max(limit * REACH, FEW + 1) if search.conflicts else limit
-        found = yield self._fireable(declared, is_due, reach, hint="due")
+        reach = max(limit, FEW) if search.conflicts else limit
+        skipped = search.skipped()
+        found = yield self._fireable(declared, is_due, reach, skip=skipped, hint="due")
+        if skipped and not found:
+            found = yield self._fireable(declared, is_due, reach, hint="due")
         names = [document["_id"] for document in found]
         if ended and len(names) < limit:
             waits = {"_id": {"$in": list(ended)}, "waiting_tick": {"$gt": 0}}
             found = yield self._fireable(declared, waits, limit)
-            waiting = [document["_id"] for document in found]
-            names = list(dict.fromkeys((*names, *waiting)))[:limit]
-        names = search.choose(names, limit)
+            names = list(dict.fromkeys((*names, *(document["_id"] for document in found))))
+        names = search.choose(names)
         if not names:
             return []
         for group in search.groups(names):
@@ -216,13 +256,20 @@ class MongoSchedules(MongoPart):
         return {document["_id"]: _to_record(document) for document in documents}
 
     def _fireable(
-        self, declared: Collection[str], which: Document, limit: int, *, hint: str | None = None
+        self,
+        declared: Collection[str],
+        which: Document,
+        limit: int,
+        *,
+        skip: int = 0,
+        hint: str | None = None,
     ) -> Command:
         return self._commands.find(
             fireable(declared) | which,
             {"_id": 1},
             sort={"next_at": 1},
             limit=limit,
+            skip=skip,
             hint=hint,
             collection=self._names.schedule,
             alone=False,
