@@ -262,6 +262,13 @@ async def test_why_orphaned(shop: Shop, clock: ManualClock) -> None:
     await declared(shop)
     assert (await why(shop, "nightly")).reason is ScheduleReason.SCHEDULED
     clock.advance(60)
+    await beat(shop, "bert:1", schedules=None)
+    said = await why(shop, "nightly")
+    assert said.reason is ScheduleReason.ORPHANED
+    assert said.sentence == (
+        "orphaned: the one living worker fires no schedules: it runs with --no-schedules, or an "
+        "earlier version of Headway; the last one that declared it, anna:1, was seen 1 m ago"
+    )
     await beat(shop, "bert:1", schedules={})
     said = await why(shop, "nightly")
     assert said.reason is ScheduleReason.ORPHANED

@@ -348,6 +348,20 @@ def test_check_finds_schedules_that_a_deployment_would_break(shop: Shop, tmp_pat
     assert "at tenant: expected str, got int" in problems[NAME]
 
 
+def test_workers_that_fire_no_schedules(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "fired_app.py"
+    file.write_text(CODE.format(dsn=shop.dsn))
+    assert command("migrate", "up", shop.dsn).exit_code == 0
+    for arguments in (
+        ("worker", str(file), "--drain", "--no-schedules"),
+        ("queues", "drain", "mail", "-a", str(file)),
+    ):
+        assert command(*arguments).exit_code == 0
+        assert shop.printed("schedules", "list")["schedules"] == []
+    assert command("worker", str(file), "--drain").exit_code == 0
+    assert [each["name"] for each in shop.printed("schedules", "list")["schedules"]] == ["taken"]
+
+
 def test_a_move_says_which_schedules_stay(shop: Shop, tmp_path: Path) -> None:
     shop.declare()
     shop.put(NAME, "weekly")

@@ -147,7 +147,8 @@ def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRec
 def _orphaned(
     schedule: ScheduleRecord, workers: Sequence[WorkerRecord], around: Surroundings
 ) -> str:
-    who = "no living worker declares it" if around.workers else "there is no living worker"
+    some = any(each.schedules is not None for each in around.workers)
+    who = "no living worker declares it" if some else _nobody(around)
     earlier = [each for each in workers if fires(each, schedule)]
     if not earlier:
         return f"orphaned: {who}"
