@@ -44,6 +44,7 @@ GROUPS = {
     "schedules: advance schedules": "schedules",
     "schedules:": "schedule_firing",
     "schedules.sql": "schedules",
+    "schedules locked.sql": "schedules",
     "next schedule.sql": "schedules",
     "save worker.sql": "schedules",
     "insert scheduled.sql": "schedules",

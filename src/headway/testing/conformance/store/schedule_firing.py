@@ -134,8 +134,9 @@ async def an_interrupted_firing_leaves_nothing(store: Store) -> None:
     assert await ticks_of(store) == hours(0)
 
 
-def cut_off(operation: Operation[Fired], after: int) -> Operation[Fired]:
-    """The operation until it has had the answers of so many statements; then it fails."""
+def fire_cut_off(store: Store, now: datetime, after: int) -> Operation[Fired]:
+    """Fires until it has had the answers of so many statements; then it fails."""
+    operation = fire(store, (), now=now)
     answer: Any = None
     for number in count():
         try:
@@ -162,7 +163,7 @@ async def a_firing_that_is_cut_off_after_any_statement_leaves_nothing(store: Sto
     before = await everything()
     for number in count():
         try:
-            await store.run(lambda after: cut_off(fire(store, (), now=now), after), number)
+            await store.run(fire_cut_off, store, now, number)
         except Undo:
             assert await everything() == before
         else:
