@@ -88,7 +88,7 @@ async def a_tick_starts_one_job(store: Store) -> None:
     assert (job.state, job.run_at, job.created_at) == (JobState.PENDING, now, now)
     assert (job.type, job.input, job.queue, job.priority) == (kit.TYPE, '"x"', "q", 3)
     assert [event for event in fired.effects.events if isinstance(event, ScheduleFired)] == [
-        ScheduleFired("nightly", kit.TYPE, job.id, NOON, 0.25)
+        ScheduleFired("nightly", kit.TYPE, "q", job.id, NOON, 0.25)
     ]
     record = await kit.schedule_of(store)
     assert (record.last_tick, record.last_at, record.last_sequence_id) == (NOON, now, job.id)
@@ -281,7 +281,9 @@ async def skip_starts_nothing_while_the_last_one_runs(store: Store) -> None:
     await kit.put(store, hourly(overlap="skip"))
     await fired_at(store, NOON)
     fired = await fired_at(store, NOON + HOUR)
-    assert fired.effects.events == [ScheduleSkipped("nightly", kit.TYPE, NOON + HOUR, "overlap", 1)]
+    assert fired.effects.events == [
+        ScheduleSkipped("nightly", kit.TYPE, "default", NOON + HOUR, "overlap", 1, replaced=False)
+    ]
     assert await ticks_of(store) == hours(0)
     assert await counts(store) == (1, 1)
     newest, _ = await store.run(store.schedule_runs, "nightly")
@@ -452,7 +454,9 @@ async def a_tick_after_more_than_10_seconds_was_missed(store: Store, catch_up: C
     now = NOON + ON_TIME + MICROSECOND
     await kit.put(store, hourly(catch_up=catch_up))
     fired = await fired_at(store, now)
-    assert fired.effects.events == [ScheduleSkipped("nightly", kit.TYPE, NOON, "missed", 1)]
+    assert fired.effects.events == [
+        ScheduleSkipped("nightly", kit.TYPE, "default", NOON, "missed", 1, replaced=False)
+    ]
     assert await counts(store) == (0, 1)
     (run,) = await store.run(store.schedule_runs, "nightly")
     assert (run.tick, run.at, run.sequence_id, run.skipped) == (NOON, now, None, "missed")
