@@ -18,13 +18,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from headway.domain.job import JobRecord
 from headway.domain.schedules.catch_up import CatchUp
+from headway.domain.schedules.schedule import ScheduleRecord
 from headway.domain.schedules.timetable import Every
+from proof.parts.mongodb import MongoDatabase
 from proof.simulation.schedules import phases
 from proof.tools.databases import Database, PostgresDatabase, SqliteDatabase
 from proof.tools.fork_server import ForkServer, fork_server, kill, wait_until_gone
 from proof.tools.part_run import PartRun
 from proof.tools.work import DECLARED_EVERY, Work, declared_name
+from tests.support.servers.mongodb import MongoReplicaSet, MongoServer
 from tests.support.servers.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +48,15 @@ def prove(run: PartRun) -> None:
         _interrupt(run, SqliteDatabase(f"{folder}/proof.db"), Path(folder))
     with PostgresServer(durable=True) as server, tempfile.TemporaryDirectory() as folder:
         _interrupt(run, PostgresDatabase(server.url(server.create_database())), Path(folder))
+    if MongoServer.find() is None:
+        run.leave_out("schedules on MongoDB: this machine has no MongoDB")
+        return
+    with MongoReplicaSet() as replica_set, tempfile.TemporaryDirectory() as folder:
+        mongodb = MongoDatabase(replica_set.url("proof"))
+        try:
+            _interrupt(run, mongodb, Path(folder))
+        finally:
+            mongodb.close()
 
 
 def _simulate(run: PartRun) -> None:
@@ -154,32 +167,42 @@ def _strike(
     return strikes
 
 
+async def _read(dsn: str) -> tuple[list[ScheduleRecord], list[JobRecord]]:
+    """All schedules, and all jobs that they started."""
+    jobs: list[JobRecord] = []
+    async with Work(dsn).app as app:
+        schedules = await app.schedules.list()
+        cursor: str | None = None
+        while True:
+            page = await app.list(cursor=cursor, limit=200)
+            jobs += [job for job in page.jobs if job.schedule is not None]
+            cursor = page.cursor
+            if cursor is None:
+                return schedules, jobs
+
+
 def _check(run: PartRun, database: Database, timetables: dict[str, Every]) -> None:
-    columns = "name, created_at, next_at, waiting_tick, fired, skipped"
-    schedules = {row[0]: row[1:] for row in database.ask(f"select {columns} from {{schedule}}")}
-    jobs: dict[str, list[tuple[datetime, datetime]]] = {name: [] for name in timetables}
-    for name, tick, created in database.ask(
-        "select schedule, scheduled_for, created_at from {job} where schedule is not null"
-    ):
-        jobs[name].append((_moment(tick), _moment(created)))
-    run.check(schedules.keys() == timetables.keys(), f"{database.kind}: schedules are missing")
+    schedules, jobs = asyncio.run(_read(database.dsn))
+    names = {schedule.name for schedule in schedules}
+    run.check(names == timetables.keys(), f"{database.kind}: schedules are missing")
     sums: Counter[str] = Counter()
-    for name, (created, next_at, waiting, fired, skipped) in schedules.items():
+    for schedule in schedules:
+        name, created, waiting = schedule.name, schedule.created_at, schedule.waiting_tick
         interval, anchor = timetables[name].interval, timetables[name].anchor
-        last = _moment(next_at) if waiting is None else _moment(waiting) + interval
-        passed = _index(last, anchor, interval) - _index(_moment(created), anchor, interval) - 1
-        ticks = Counter(tick for tick, _ in jobs[name])
-        wrong = [
-            tick
-            for tick in ticks
-            if (tick - anchor) % interval or not _moment(created) < tick < last
-        ]
+        last = schedule.next_at if waiting is None else waiting + interval
+        passed = _index(last, anchor, interval) - _index(created, anchor, interval) - 1
+        own = [job for job in jobs if job.schedule == name]
+        ticks = Counter(job.scheduled_for for job in own if job.scheduled_for is not None)
+        wrong = [tick for tick in ticks if (tick - anchor) % interval or not created < tick < last]
+        fired, skipped = schedule.fired, schedule.skipped
         what = f"{database.kind}: {name}: {passed} ticks, {fired} fired, {skipped} skipped"
         run.check(not wrong, f"{what}: jobs for {wrong[:3]}")
         run.check(ticks.total() == len(ticks), f"{what}: {ticks.most_common(3)}")
         run.check(fired == len(ticks), f"{what}: {len(ticks)} jobs")
         run.check(fired + skipped + (waiting is not None) == passed, what)
-        early = [tick for tick, created in jobs[name] if created < tick]
+        early = [
+            job for job in own if job.scheduled_for is None or job.created_at < job.scheduled_for
+        ]
         run.check(not early, f"{what}: early {early[:3]}")
         complete = name.startswith("declared") or _is_complete(int(name.rpartition("-")[2]))
         run.check(not (complete and skipped), what)
@@ -192,10 +215,3 @@ def _check(run: PartRun, database: Database, timetables: dict[str, Every]) -> No
 def _index(moment: datetime, anchor: datetime, interval: timedelta) -> int:
     """Number of the last tick at or before a moment."""
     return (moment - anchor) // interval
-
-
-def _moment(value: Any) -> datetime:
-    """A time as PostgreSQL or SQLite stores it."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    return EPOCH + timedelta(microseconds=value)

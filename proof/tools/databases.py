@@ -50,7 +50,6 @@ class Database(Protocol):
 class PostgresDatabase:
     kind = "postgres"
     job = "headway.job"
-    schedule = "headway.schedule"
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -95,16 +94,13 @@ class PostgresDatabase:
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.dsn, connect_timeout=5) as connection:
-            cursor = connection.execute(
-                sql.format(job=self.job, schedule=self.schedule).encode(), parameters
-            )
+            cursor = connection.execute(sql.format(job=self.job).encode(), parameters)
             return cursor.fetchall() if cursor.description else []
 
 
 class SqliteDatabase:
     kind = "sqlite"
     job = "headway_job"
-    schedule = "headway_schedule"
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -145,7 +141,7 @@ class SqliteDatabase:
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
             return connection.execute(
-                sql.format(job=self.job, schedule=self.schedule).replace("%s", "?"), parameters
+                sql.format(job=self.job).replace("%s", "?"), parameters
             ).fetchall()
 
 
