@@ -32,8 +32,8 @@ def iso(value: datetime) -> str:
 
 
 def in_zone(value: datetime, tz: str) -> str:
-    """What the clocks of a time zone show: `Mon 2026-11-16 02:30 Europe/Berlin`."""
-    return f"{value.astimezone(ZoneInfo(tz)):%a %Y-%m-%d %H:%M} {tz}"
+    """What the clocks of a time zone show: `Tue 02:30 Europe/Berlin`."""
+    return f"{value.astimezone(ZoneInfo(tz)):%a %H:%M} {tz}"
 
 
 def pretty(text: str) -> str:
