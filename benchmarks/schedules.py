@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+from msgspec import structs
 from psycopg import RawCursor
 from psycopg.types.string import TextLoader
 
@@ -28,7 +29,7 @@ from benchmarks.work import Work
 from benchmarks.worker import worker_process
 from headway import Every
 from headway.cli.bench.database import PostgresBench
-from headway.domain.schedules.schedule import tick_id
+from headway.domain.schedules.schedule import ScheduleDefinition, tick_id
 from headway.drivers.postgres_statement_parameters import text_parameters
 from headway.jobs.schedule_definition import define_schedule
 from headway.ports.statement import Statement
@@ -40,6 +41,7 @@ from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 4
 AIM_LATE = 0.1
+OPTIONS = ("input", "type", "queue", "priority", "max_attempts", "max_losses", "timeout")
 ELSEWHERE = "elsewhere"
 """A queue that no worker serves: only the firing is measured."""
 SOON = 15
@@ -131,15 +133,19 @@ async def _put(dsn: str, count: int, due: datetime) -> None:
         request = work.ticked.request()
         timetable = Every(hours=1, anchor=due)
         definition = define_schedule("due", timetable, request, {"overlap": "skip"})
-        job = msgspec.structs.replace(definition.job, queue=ELSEWHERE)
-        definition = msgspec.structs.replace(definition, job=job)
         now = datetime.now(UTC)
         records = [
-            new_schedule(f"due-{number}", definition, now, declaration=None)
+            new_schedule(f"due-{number}", _for_tenant(definition, number), now, declaration=None)
             for number in range(count)
         ]
         for start in range(0, count, 1_000):
             await app.store.run(app.store.put_schedules, records[start : start + 1_000])
+
+
+def _for_tenant(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
+    """With an input of its own, as schedules that are put at run time have."""
+    job = structs.replace(definition.job, queue=ELSEWHERE, input=f"[{number}]")
+    return structs.replace(definition, job=job)
 
 
 def _watch(dsn: str, count: int, due: datetime) -> float:
@@ -160,7 +166,7 @@ def _watch(dsn: str, count: int, due: datetime) -> float:
 
 
 def fire_by_hand(dsn: str, due: float) -> None:
-    """The statements of a worker, 500 schedules at a time, on one connection and without asyncio."""
+    """The statements of a worker, 500 schedules at a time, on one connection without asyncio."""
     sql = load_statements("headway.stores.postgres", '"headway".')
     with psycopg.connect(dsn) as connection:
         connection.adapters.register_loader("uuid", TextLoader)
@@ -181,16 +187,14 @@ def fire_by_hand(dsn: str, due: float) -> None:
                 return
             now = datetime.now(UTC)
             tick, next_at = found[0][4], found[0][4] + timedelta(hours=1)
-            job = msgspec.json.decode(found[0][1])["job"]
+            jobs = [msgspec.json.decode(row[1])["job"] for row in found]
             ids = [tick_id(row[0], tick) for row in found]
-            options = (job["input"], job["type"], job["queue"], job["priority"])
-            limits = (job["max_attempts"], job["max_losses"], job["timeout"])
             run(
                 "insert_scheduled",
                 (now,),
                 [
-                    (id, *options, *limits, tick, row[0], tick)
-                    for id, row in zip(ids, found, strict=True)
+                    (id, *(job[name] for name in OPTIONS), tick, row[0], tick)
+                    for id, job, row in zip(ids, jobs, found, strict=True)
                 ],
             )
             run(

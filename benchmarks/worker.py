@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.work import Work
-from headway.cli.worker.process import run_loop
+from headway.cli.event_loop import run_loop
 
 
 @contextmanager

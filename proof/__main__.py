@@ -38,6 +38,7 @@ PARTS = (
     "clocks",
     "deploy",
     "backlog",
+    "schedules",
 )
 WHEN_NAMED = ("move", "failover", "mongodb")
 """Parts about clusters and moving between them, which take ten minutes more."""

@@ -48,7 +48,7 @@ FENCES: list[tuple[Any, str, str]] = [
 """Where it stands, how it reads, and what it is without."""
 
 
-def _rewriting(function: FunctionType, line: str, without: str) -> Callable[[], None]:
+def rewriting(function: FunctionType, line: str, without: str) -> Callable[[], None]:
     def plant() -> None:
         source = textwrap.dedent(inspect.getsource(function))
         if source.count(line) != 1:
@@ -63,6 +63,6 @@ def _rewriting(function: FunctionType, line: str, without: str) -> Callable[[], 
 
 
 SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
-    f"memory: {function.__name__.strip('_')} without `{line}`": _rewriting(function, line, without)
+    f"memory: {function.__name__.strip('_')} without `{line}`": rewriting(function, line, without)
     for function, line, without in FENCES
 }

@@ -14,13 +14,40 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
 
-from proof.mutants import checks, core_bugs, memory_bugs, mongodb_bugs, sql_bugs
+from proof.mutants import (
+    checks,
+    core_bugs,
+    memory_bugs,
+    mongodb_bugs,
+    schedule_bugs,
+    sql_bugs,
+)
 from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario
+from proof.simulation.schedules import simulate_day
 from proof.tools.conformance_run import first_failure
 
 LONGEST = 55.0
+DAY = 1.0
+"""Hours of a simulated day of schedules: enough for a bug to show."""
 GROUPS = {
+    "schedules: declare": "schedule_changes",
+    "schedules: change": "schedule_changes",
+    "schedules: put": "schedule_changes",
+    "schedules: pause": "schedule_changes",
+    "schedules: resume": "schedule_changes",
+    "schedules: delete": "schedule_changes",
+    "schedules: fireable": "schedules",
+    "schedules: due schedules": "schedules",
+    "schedules: seen schedule": "schedules",
+    "schedules: lock schedule": "schedules",
+    "schedules: advance schedules": "schedules",
+    "schedules:": "schedule_firing",
+    "schedules.sql": "schedules",
+    "schedules locked.sql": "schedules",
+    "next schedule.sql": "schedules",
+    "save worker.sql": "schedules",
+    "insert scheduled.sql": "schedules",
     "progress": "progress",
     "extend": "extend",
     "expired.sql": "extend",
@@ -57,7 +84,7 @@ class Bug:
     name: str
     plant: Callable[[], None]
     finder: str
-    """sim, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
+    """sim, day, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
 
 
 def bugs() -> list[Bug]:
@@ -72,6 +99,9 @@ def bugs() -> list[Bug]:
         Bug("first of several ids acted on", core_bugs.first_of_several_ids, "ambiguous_id"),
         Bug("dedup without its lock", core_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
+        *(Bug(name, plant, "memory") for name, plant in schedule_bugs.SEEN_BY_CONFORMANCE.items()),
+        *(Bug(name, plant, "postgres") for name, plant in schedule_bugs.SEEN_BY_SQL.items()),
+        *(Bug(name, plant, "day") for name, plant in schedule_bugs.SEEN_BY_DAY.items()),
         *(
             Bug(name, plant, store)
             for store in ("sqlite", "postgres")
@@ -93,6 +123,9 @@ def find(bug: Bug, dsn: str) -> str | None:
                 if time.monotonic() > deadline:
                     break
             return None
+        case "day":
+            days = (simulate_day(seed, DAY) for seed in range(10))
+            return next((f"seed {day.seed}: {day.detail}" for day in days if day.invariant), None)
         case "memory" | "sqlite" | "postgres" | "mongodb":
             return first_failure(bug.finder, dsn, group=_group(bug))[1]
         case check:

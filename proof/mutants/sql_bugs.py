@@ -1,7 +1,8 @@
 """Bugs to plant into the statements of the SQL stores: each of them loses, one at a time, its
 comparisons of a token or an expiry, what it asks of a job's state before it changes, locks or
 deletes the job, and what decides about the losses of a job. On PostgreSQL deletions also lose
-their locks, and the look at who waits that follows them."""
+their locks, and the look at who waits that follows them. Statements about schedules lose what
+selects the schedules that a worker may fire, and their locks."""
 
 from __future__ import annotations
 
@@ -23,6 +24,34 @@ LOSSES = re.compile(
     r"^\s+(?:and|when) (\(.*\blosses <= .*\)|change\.outcome (?:=|in) .*?)(?: then \S.*)?$",
     re.MULTILINE,
 )
+FIRED = re.compile(
+    r"\b(?:where|and) (paused_at is null|waiting_tick is not null|next_at <= .+|name (?:=|in) .+"
+    r"|\(declaration is null or .+\))"
+)
+FIRING = ("due_schedules", "waiting_schedules", "next_schedule", "save_worker")
+"""Statements that select the schedules that a worker may fire."""
+SCHEDULES: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
+    "postgres": {
+        "due_schedules": (("for update skip locked", ""),),
+        "waiting_schedules": (("for update skip locked", ""),),
+        "schedules_locked": (("for update", ""),),
+        "insert_scheduled": (("greatest(u.run_at, given.now)", "coalesce(u.run_at, given.now)"),),
+        "advance_schedules": (
+            ("coalesce(u.tick, s.last_tick)", "u.tick"),
+            ("s.fired + u.fired", "u.fired"),
+        ),
+    },
+    "sqlite": {
+        "insert_scheduled": (
+            ("max(coalesce(item.value ->> 8, ?2), ?2)", "coalesce(item.value ->> 8, ?2)"),
+        ),
+        "advance_schedules": (
+            ("coalesce(item.value ->> 3, s.last_tick)", "item.value ->> 3"),
+            ("s.fired + (item.value ->> 6)", "item.value ->> 6"),
+        ),
+    },
+}
+"""Locks of schedules and what keeps their values, and what is there instead."""
 CHANGES = re.compile(r"\b(?:update|delete from) /\*headway\*/job\b|\bfor update\b")
 LOCKED_AND_CHECKED = {"complete_without_lease"}
 """Here the state was compared before, under the lock that is still held."""
@@ -49,6 +78,15 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
         for condition in losses:
             name = f"{store}: {statement}.sql never with `{condition}`"
             found[name] = _without(store, statement, condition, "and false")
+    for statement in FIRING:
+        for condition in dict.fromkeys(match[1] for match in FIRED.finditer(whole[statement])):
+            name = f"{store}: {statement}.sql without `{condition}`"
+            found[name] = _without(store, statement, condition)
+    for statement, changes in SCHEDULES[store].items():
+        for text, instead in changes:
+            found[f"{store}: {statement}.sql without `{text}`"] = _changed(
+                store, statement, text, instead
+            )
     found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
     if store == "postgres":
         for statement, lock in DELETIONS_LOCK.items():

@@ -227,7 +227,7 @@ class Checker:
         elif new.state is JobState.RUNNING:
             self._check_claim(act, old, new, what)
         elif new.state is JobState.CANCELLED:
-            _expect(act.does("cancel"), "changes have a reason", what)
+            _expect(act.does("cancel", "fire"), "changes have a reason", what)
         elif new.state is JobState.COMPLETED:
             _expect(act.does("complete_job", "continue_job"), "changes have a reason", what)
         elif old.state is JobState.BLOCKED and new.state is JobState.PENDING:
@@ -288,7 +288,7 @@ class Checker:
             extended = act.extended.get(job_id) == old.token or repeated
             _expect(extended and (valid or act.late), "a stale token changes nothing", what)
             return
-        if new.state is JobState.CANCELLED and act.does("cancel"):
+        if new.state is JobState.CANCELLED and act.does("cancel", "fire"):
             self._ended(job_id, new)
             return
         if new.state is JobState.COMPLETED and act.does("complete_job", "continue_job"):

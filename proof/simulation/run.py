@@ -53,14 +53,14 @@ def simulate(scenario: Scenario) -> Outcome:
     asyncio.set_event_loop(loop)
     world = World(scenario, loop)
     outcome = Outcome(scenario)
-    with _on_virtual_time(world):
+    with on_virtual_time(world):
         try:
             loop.run_until_complete(_Run(world, outcome).go())
         except Deadlock:
             world.fail(Violation("everything ends", "nothing is scheduled any more"))
         except Livelock:
             world.fail(Violation("everything ends", "something is scheduled again and again"))
-        _clear_away(loop)
+        clear_away(loop)
     if world.violation is not None:
         outcome.invariant = world.violation.invariant
         outcome.detail = str(world.violation)
@@ -72,7 +72,7 @@ def simulate(scenario: Scenario) -> Outcome:
     return outcome
 
 
-def _clear_away(loop: VirtualLoop) -> None:
+def clear_away(loop: VirtualLoop) -> None:
     """End what is left of all processes while nothing that it does can have an effect."""
     loop.kill_all()
     for task in loop.created:
@@ -254,7 +254,7 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _on_virtual_time(world: World) -> Generator[None]:
+def on_virtual_time(world: World) -> Generator[None]:
     """Replace, in all modules, what would differ from one run to the next: clocks, ids, hashes."""
 
     class VirtualDatetime(datetime):

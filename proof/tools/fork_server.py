@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
+import importlib
 import json
 import logging
 import os
@@ -120,9 +121,13 @@ def _serve() -> None:
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGCHLD, _bury)
     for line in sys.stdin:
+        order = json.loads(line)
+        if order["dsn"].startswith("mongodb"):
+            importlib.import_module("headway.stores.mongodb")
+            importlib.import_module("headway.notifiers.mongodb")
         pid = os.fork()
         if pid == 0:
-            _be_child(json.loads(line))
+            _be_child(order)
         print(pid, flush=True)
 
 

@@ -13,10 +13,13 @@ from time import time as real_time  # whatever happens to the process's clock la
 from typing import Any
 
 from headway import Backoff, Continuation, Headway, Job
+from headway.domain.schedules.catch_up import CatchUp
+from headway.domain.schedules.timetable import Every
 
 POSTGRES_EFFECT = "insert into effect (job, token, version) values (%s, %s, %s)"
 SQLITE_EFFECT = "insert into effect (job, token, version) values (?, ?, ?)"
 SOON = Backoff(base=0.5, cap=30.0)
+DECLARED_EVERY = Every(seconds=1)
 
 
 class WorkerLog:
@@ -98,9 +101,21 @@ class Work:
         self.die, self.eat, self.gate, self.gated = die, eat, gate, gated
 
 
+def declared_name(number: int) -> str:
+    return f"declared-{number}"
+
+
 async def run_worker(dsn: str, logs: Path, settings: dict[str, Any]) -> None:
-    """Until SIGTERM; a second one hurries it."""
+    """Until SIGTERM; a second one hurries it. `declared`: number of schedules in its code."""
     work = Work(dsn, WorkerLog(logs))
+    for number in range(settings.pop("declared", 0)):
+        work.app.schedule(
+            declared_name(number),
+            DECLARED_EVERY,
+            work.good.request(number),
+            overlap="allow",
+            catch_up=CatchUp.all(hours=1, at_most=10_000),
+        )
     async with work.app:
         worker = work.app.worker(**settings)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.request_stop)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from headway import JobState
+from headway import Cron, Every, JobState
 from headway.domain.events import JobCreated
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import WorkerRecord
@@ -20,7 +21,6 @@ from headway.domain.schedules.schedule_views import (
     ScheduleReason,
     ScheduleState,
 )
-from headway.domain.schedules.timetable import Cron, Every
 from headway.domain.settlement import Complete
 from headway.domain.views import AuditRecord, JobAction, Reason
 from headway.errors import InvalidName, InvalidOption, InvalidRequest, ScheduleNotFound
@@ -262,6 +262,13 @@ async def test_why_orphaned(shop: Shop, clock: ManualClock) -> None:
     await declared(shop)
     assert (await why(shop, "nightly")).reason is ScheduleReason.SCHEDULED
     clock.advance(60)
+    await beat(shop, "bert:1", schedules=None)
+    said = await why(shop, "nightly")
+    assert said.reason is ScheduleReason.ORPHANED
+    assert said.sentence == (
+        "orphaned: the one living worker fires no schedules: it runs with --no-schedules, or an "
+        "earlier version of Headway; the last one that declared it, anna:1, was seen 1 m ago"
+    )
     await beat(shop, "bert:1", schedules={})
     said = await why(shop, "nightly")
     assert said.reason is ScheduleReason.ORPHANED
@@ -306,6 +313,27 @@ async def test_why_late(shop: Shop, clock: ManualClock) -> None:
         "late: its tick of 2030-06-01 13:00:00 UTC is 1 m 1 s late, although 1 living worker "
         "should fire it; their logs may say why"
     )
+
+
+async def test_why_ticks_cannot_be_computed(shop: Shop, clock: ManualClock) -> None:
+    """A worker puts such a tick off; an operator sees the schedule all the same."""
+    await put(shop, overlap="skip")
+    record = await shop.app.schedules.get(NAME)
+    definition = replace(record.definition, timetable=Cron.stored("0 * * * *", "Mars/Base"))
+    store = shop.app.store
+    await store.run(store.put_schedules, [replace(record, definition=definition)])
+    clock.advance(by=HOUR)
+    for _ in range(3):
+        await fired(shop)
+        clock.advance(40)
+    await beat(shop, schedules={})
+    said = await why(shop)
+    assert said.reason is ScheduleReason.LATE
+    assert said.sentence.startswith("late: its tick of 2030-06-01 13:00:00 UTC is 2 m late, ")
+    detail = await shop.app.questions.schedule(NAME)
+    assert detail.next_ticks == []
+    assert detail.schedule.state is ScheduleState.LATE
+    assert detail.schedule.next_at == NOON + HOUR
 
 
 async def test_why_ticks_are_skipped(shop: Shop, clock: ManualClock) -> None:

@@ -14,10 +14,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from headway import After, Headway, Job, JobState
+from headway import After, Every, Headway, Job, JobState
 from headway.admin import transfer
 from headway.admin.transfer import Copier, Mover
-from headway.domain.schedules.timetable import Every
 from headway.errors import DuplicateJob, InvalidOption
 from headway.notifiers.local import LocalNotifier
 from headway.ports.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway import Dedup, Headway, Job, Unrecoverable
+from headway import Dedup, Every, Headway, Job, Unrecoverable
 from tests.cli.command import command, printed
 
 EVIL = (
@@ -48,6 +48,7 @@ async def _make(dsn: str) -> Hostile:
         done = await app.start(echo.request(EVIL), dedup=Dedup(f"key {EVIL}".replace("\0", "")))
         broken = await app.start(fail.request(EVIL + LONG[:1000]))
         await app.start(echo.request(LONG[:-1000]))
+        await app.schedules.put("hourly", Every(hours=1), echo.request(EVIL + LONG[:-1000]))
         await app.worker().run(drain=True)
     return Hostile(dsn, done.id, broken.id)
 
@@ -65,6 +66,9 @@ COMMANDS = [
     ("stats",),
     ("why", "FAILED"),
     ("why", "COMPLETED"),
+    ("schedules", "list"),
+    ("schedules", "show", "hourly"),
+    ("why", "hourly"),
 ]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from headway.domain.schedules.timetable import Every
+from headway import Every
 from tests.cli.command import command, printed
 from tests.cli.populated_store import Populated, make_app, populate
 

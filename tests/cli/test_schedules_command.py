@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from headway import Headway
+from headway import Cron, Every, Headway
 from headway.cli.doctor import schedules as doctor
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleAdvance, ScheduleRecord, ScheduleRun
-from headway.domain.schedules.timetable import Cron, Every
 from headway.schedules.declaration import declare
 from tests.cli.command import command, printed
 
@@ -317,8 +316,7 @@ def test_the_doctor_says_how_far_it_looked(shop: Shop, monkeypatch: pytest.Monke
 CODE = """
 from datetime import timedelta
 
-from headway import Headway
-from headway.domain.schedules.timetable import Every
+from headway import Every, Headway
 
 app = Headway({dsn!r})
 
@@ -348,6 +346,20 @@ def test_check_finds_schedules_that_a_deployment_would_break(shop: Shop, tmp_pat
     assert set(problems) == {NAME, "taken"}
     assert "same name" in problems["taken"]
     assert "at tenant: expected str, got int" in problems[NAME]
+
+
+def test_workers_that_fire_no_schedules(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "fired_app.py"
+    file.write_text(CODE.format(dsn=shop.dsn))
+    assert command("migrate", "up", shop.dsn).exit_code == 0
+    for arguments in (
+        ("worker", str(file), "--drain", "--no-schedules"),
+        ("queues", "drain", "mail", "-a", str(file)),
+    ):
+        assert command(*arguments).exit_code == 0
+        assert shop.printed("schedules", "list")["schedules"] == []
+    assert command("worker", str(file), "--drain").exit_code == 0
+    assert [each["name"] for each in shop.printed("schedules", "list")["schedules"]] == ["taken"]
 
 
 def test_a_move_says_which_schedules_stay(shop: Shop, tmp_path: Path) -> None:

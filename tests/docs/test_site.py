@@ -32,7 +32,8 @@ SEARCH = """(query) => {
 }"""
 LATER, RECURRING = "guides/deduplication-and-scheduling", "guides/schedules"
 FOUND = {
-    "cron": {RECURRING, "coming-from/cron"}, "beat": {RECURRING, "coming-from/celery-beat", "recipes"},
+    "cron": {RECURRING, "coming-from/cron"},
+    "beat": {RECURRING, "coming-from/celery-beat", "recipes"},
     "periodic": {RECURRING, "coming-from/celery-beat", "recipes"},
     "delay": {LATER}, "countdown": {LATER}, "ETA": {LATER},
     "chord": {"guides/sequences", "recipes"}, "canvas": {"guides/sequences"}, "group": {"recipes"},

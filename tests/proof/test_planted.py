@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headway.stores.sql.sql_files import whole_statements
-from proof.mutants.sql_bugs import FENCE, seen_by_conformance
+from proof.mutants.sql_bugs import FENCE, FIRED, FIRING, seen_by_conformance
 
 LEASE = r"\b(?:\w+\.)?lease_(?:token|until)\b"
 COMPARISON = re.compile(rf"\b(?:where|on|and|or|when)\b.*(?:{LEASE}\s*[=<>]|[=<>]\s*{LEASE})")
@@ -29,6 +29,24 @@ def test_no_comparison_is_left_out(store: str) -> None:
             if f"{store}: {statement}.sql without `{condition}`" not in names:
                 missed.append(f"{statement}.sql: {line}")
     assert missed == []
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_no_condition_of_a_schedule_that_fires_is_left_out(store: str) -> None:
+    names = seen_by_conformance(store)
+    whole = whole_statements(f"headway.stores.{store}")
+    for statement, text in whole.items():
+        selects = "from /*headway*/schedule\n" in text and "order by next_at" in text
+        assert selects == (statement in FIRING), statement
+        if selects:
+            conditions = [match[1] for match in FIRED.finditer(text)]
+            assert len(conditions) == len(re.findall(r"\b(?:where|and)\b", _code(text)))
+            for condition in conditions:
+                assert f"{store}: {statement}.sql without `{condition}`" in names
+
+
+def _code(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
 
 
 def test_a_comparison_is_told_from_an_assignment() -> None:

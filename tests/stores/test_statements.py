@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -115,6 +116,47 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
                 assert "Bitmap" not in plan
 
 
+SCHEDULES = """
+    insert into headway.schedule
+        (name, definition, declaration, next_at, paused_at, created_at, changed_at)
+    select %s || n, '{}', %s, now() + %s * interval '1 hour', %s, now(), now()
+    from generate_series(1, %s) n
+"""
+
+
+@pytest.mark.long
+@pytest.mark.slow
+async def test_looks_at_schedules_use_the_index_at_any_size(postgres_url: str) -> None:
+    """Prepared while the table is empty. Paused schedules are not in the index; orphaned ones,
+    which stay in the past, are read by each look."""
+    await PostgresStore(postgres_url).migrate()
+    calls = {
+        "due_schedules": "due_schedules(array['mine'], 500, null)",
+        "next_schedule": "next_schedule(array['mine'], null)",
+        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'])",
+    }
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(SETTINGS)
+        for name in calls:
+            connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
+        for kind in (
+            None,
+            ("put-", None, 1, None, 100_000),
+            ("orphaned-", "fingerprint", -1, None, 1_000),
+            ("paused-", None, -1, "2026-01-01", 100_000),
+        ):
+            if kind is not None:
+                connection.execute(SCHEDULES, kind)
+                connection.execute("vacuum analyze headway.schedule")
+            for call in calls.values():
+                plan = _explain(connection, call)
+                assert "Index Scan using schedule_due on schedule" in plan, plan
+                assert "Sort" not in plan
+        looks = [_explain(connection, call, "(analyze)") for call in calls.values()]
+        for plan in looks:
+            assert re.findall(r"Rows Removed by Filter: (\d+)", plan) == ["1000"], "the orphaned"
+
+
 def _fill(connection: psycopg.Connection, rows: int) -> None:
     """Half of them done, the rest waiting."""
     if not rows:
@@ -133,6 +175,6 @@ def _fill(connection: psycopg.Connection, rows: int) -> None:
     connection.execute("vacuum analyze headway.job")
 
 
-def _explain(connection: psycopg.Connection, call: str) -> str:
-    rows = connection.execute(f"explain execute {call}".encode()).fetchall()
+def _explain(connection: psycopg.Connection, call: str, options: str = "") -> str:
+    rows = connection.execute(f"explain {options} execute {call}".encode()).fetchall()
     return "\n".join(row[0] for row in rows)

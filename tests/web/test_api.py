@@ -13,12 +13,11 @@ import httpx
 import msgspec
 import pytest
 
-from headway import After, JobState
+from headway import After, Every, JobState
 from headway.admin.endpoints import ENDPOINTS
 from headway.admin.json_answers import decode_answer
 from headway.domain.queries import Page
 from headway.domain.schedules.schedule_views import ScheduleDetail, SchedulePage
-from headway.domain.schedules.timetable import Every
 from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
 from headway.ports.admin import Actions, Questions
 from headway.web import Open, dashboard_server

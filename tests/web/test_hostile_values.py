@@ -8,7 +8,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from msgspec import structs
 
+from headway import Cron, Every
 from headway.domain.failure import encode_failure
 from headway.errors import Failure
 from tests.web.conftest import Visitor
@@ -29,7 +31,11 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
     (failed,) = await shop.fail(1)
     sequence = await shop.app.start(shop.ship.request(7).using(blockers=(shop.charge.request(7),)))
     running = await shop.app.start(shop.greet.request("ada"))
+    await shop.app.schedules.put("hourly", Every(hours=1), shop.charge.request(7))
     await shop.app.actions("x").pause("mail")
+    record = await shop.app.schedules.get("hourly")
+    job = structs.replace(record.definition.job, type=EVIL, queue=LONG, input=json.dumps(LONG))
+    definition = structs.replace(record.definition, timetable=Cron.stored(EVIL, LONG), job=job)
     texts = {
         "evil": EVIL,
         "long": LONG,
@@ -38,6 +44,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
         "schedules": json.dumps({EVIL: LONG}),
         "error": encode_failure(Failure(EVIL, LONG, LONG)),
         "running": running.id,
+        "definition": definition.encode(),
     }
     with sqlite3.connect(sqlite_path) as db:
         for statement in (
@@ -54,8 +61,13 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
             "insert into headway_progress values (:running, 0.5, :long, 0)",
             "delete from headway_worker",
             (
-                "insert into headway_worker"
-                " values (:evil, :evil, 7, :names, :names, 1, 1, 0, 0, :schedules)"
+                "insert into headway_worker values (:evil, :evil, 7, :names, :names, 1, 1, 0, 0,"
+                " :schedules)"
+            ),
+            "update headway_schedule set definition = :definition, declaration = :evil",
+            (
+                "insert into headway_schedule select :evil, definition, :evil, '[]', 0, 0, 0, 0, 0,"
+                " :running, 0, 0, 0, 0, 0 from headway_schedule"
             ),
             "update headway_queue set name = :evil",
             (
@@ -107,6 +119,12 @@ async def test_the_api_gives_it_back_as_it_is(
         assert EVIL not in str(job["lease"])
     for path in ("/jobs", "/queues", "/types", "/workers", "/audit", "/failures", "/sequences"):
         assert (await client.get(f"/api/v1{path}")).status_code == 200
+    page = (await client.get("/api/v1/schedules")).json()
+    assert {each["name"] for each in page["schedules"]} == {EVIL, "hourly"}
+    for each in page["schedules"]:
+        assert (each["type"], each["queue"]) == (EVIL, LONG)
+    answer = await client.get("/api/v1/schedules/detail", params={"name": "hourly"})
+    assert (answer.json()["job"]["input"], answer.json()["next_ticks"]) == (LONG, [])
 
 
 @pytest.mark.long

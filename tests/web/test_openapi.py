@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
+from headway import Every
 from headway.domain.filters import MAX_FILTER
-from headway.domain.schedules.timetable import Every
 from headway.domain.validation import MAX_NAME
 from headway.web.openapi import describe
 from tests.web.shop import Shop

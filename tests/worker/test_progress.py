@@ -17,7 +17,7 @@ from headway.domain.views import Progress
 from headway.errors import InvalidRequest, StoreUnreachable
 from headway.ports.statement import Operation
 from headway.stores.memory import MemoryStore
-from headway.worker import progress
+from headway.worker.background import progress
 from tests.support.shop import Shop
 from tests.support.worker_harness import WorkerHarness, eventually
 from tests.worker.isolation import jobs

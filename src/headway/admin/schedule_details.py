@@ -26,6 +26,7 @@ from headway.domain.schedules.schedule_views import (
 )
 from headway.domain.schedules.timetable import Cron
 from headway.domain.validation import LATEST, check_name
+from headway.errors import HeadwayError
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
 from headway.schedules.changes import backfill_ticks, read_schedule
@@ -98,7 +99,6 @@ def read_schedule_detail(
     )
     explanation = yield from explain_schedule(store, record, runs, workers, around)
     definition = record.definition
-    ticks = record.timetable.ticks(present, LATEST)
     return ScheduleDetail(
         schedule=_summary(record, around, current),
         job=definition.job,
@@ -108,7 +108,7 @@ def read_schedule_detail(
         jitter=definition.jitter,
         created_at=record.created_at,
         changed_at=record.changed_at,
-        next_ticks=list(islice(ticks, SHOWN_TICKS)),
+        next_ticks=_next_ticks(record, present),
         runs=[_run(record, run, around.now, current) for run in shown],
         workers=sorted(each.id for each in around.workers if fires(each, record)),
         explanation=explanation,
@@ -152,6 +152,13 @@ def plan_backfill(
         first=ticks[0] if ticks else None,
         last=ticks[-1] if ticks else None,
     )
+
+
+def _next_ticks(record: ScheduleRecord, now: datetime) -> list[datetime]:
+    try:
+        return list(islice(record.timetable.ticks(now, LATEST), SHOWN_TICKS))
+    except HeadwayError:  # cronsim or the time zone is missing here, not where workers run
+        return []
 
 
 def _matches(record: ScheduleRecord, words: Sequence[str]) -> bool:

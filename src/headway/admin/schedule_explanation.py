@@ -6,7 +6,7 @@ Reads the schedule, its last ticks, the workers, its queue, and the job of its l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from headway.admin.explanation import Surroundings, explain
@@ -43,11 +43,23 @@ def state_of(schedule: ScheduleRecord, around: Surroundings) -> ScheduleState:
         return ScheduleState.PAUSED
     if is_orphaned(schedule, around):
         return ScheduleState.ORPHANED
-    if schedule.next_at < around.now - LATE:
+    if _due_at(schedule) < around.now - LATE:
         return ScheduleState.LATE
-    if schedule.waiting_tick is not None:
+    if _waits(schedule):
         return ScheduleState.WAITING
     return ScheduleState.ACTIVE
+
+
+def _waits(schedule: ScheduleRecord) -> bool:
+    """Whether a tick waits for the last sequence, and not for a worker that can compute ticks."""
+    return schedule.waiting_tick is not None and schedule.definition.overlap == "queue_one"
+
+
+def _due_at(schedule: ScheduleRecord) -> datetime:
+    """The tick that is to be fired next. One that no worker could compute was put off."""
+    if schedule.waiting_tick is None or _waits(schedule):
+        return schedule.next_at
+    return schedule.waiting_tick
 
 
 @reading
@@ -72,13 +84,13 @@ def explain_schedule(
         sentence = f"not fired: {_nobody(around)}{_since(schedule, around)}"
         return _because(schedule, ScheduleReason.NO_WORKER, sentence)
     job = yield from _unfinished(store, schedule)
-    if schedule.next_at < around.now - LATE:
+    if _due_at(schedule) < around.now - LATE:
         sentence = (
             f"late{_since(schedule, around)}, although "
             f"{plural(len(firing), 'living worker')} should fire it; their logs may say why"
         )
         return _because(schedule, ScheduleReason.LATE, sentence)
-    if job is not None and schedule.waiting_tick is not None:
+    if job is not None and _waits(schedule):
         reason = yield from explain(store, job, around)
         sentence = (
             f"waiting: its tick of {moment(schedule.waiting_tick)} starts when {job.type} "
@@ -98,9 +110,10 @@ def explain_schedule(
 
 def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExplanation:
     """A schedule that is fired; its jobs may not run all the same."""
-    left = (schedule.next_at - around.now).total_seconds()
+    tick = schedule.waiting_tick or schedule.next_at
+    left = (tick - around.now).total_seconds()
     sentence = (
-        f"scheduled, next tick in {span(left)} at {moment(schedule.next_at)}"
+        f"scheduled, next tick in {span(left)} at {moment(tick)}"
         if left > 0
         else "due, and about to be fired"
     )
@@ -134,7 +147,8 @@ def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRec
 def _orphaned(
     schedule: ScheduleRecord, workers: Sequence[WorkerRecord], around: Surroundings
 ) -> str:
-    who = "no living worker declares it" if around.workers else "there is no living worker"
+    some = any(each.schedules is not None for each in around.workers)
+    who = "no living worker declares it" if some else _nobody(around)
     earlier = [each for each in workers if fires(each, schedule)]
     if not earlier:
         return f"orphaned: {who}"
@@ -154,10 +168,11 @@ def _nobody(around: Surroundings) -> str:
 
 
 def _since(schedule: ScheduleRecord, around: Surroundings) -> str:
-    late = (around.now - schedule.next_at).total_seconds()
+    tick = _due_at(schedule)
+    late = (around.now - tick).total_seconds()
     if late <= 0:
-        return f"; its next tick is at {moment(schedule.next_at)}"
-    return f": its tick of {moment(schedule.next_at)} is {span(late)} late"
+        return f"; its next tick is at {moment(tick)}"
+    return f": its tick of {moment(tick)} is {span(late)} late"
 
 
 def _because(

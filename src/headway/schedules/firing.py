@@ -15,6 +15,7 @@ from headway.domain.schedules.schedule import (
     ScheduleAdvance,
     ScheduleRecord,
     job_of_tick,
+    tick_id,
 )
 from headway.errors import HeadwayError
 from headway.ports.statement import Operation
@@ -83,7 +84,7 @@ def _start(
         effects.events += [
             ScheduleFired(*about, id, tick, (now - tick).total_seconds())
             for tick in decision.start
-            if (id := job_of_tick(schedule, tick).id) in started
+            if (id := tick_id(schedule.name, tick)) in started
         ]
         effects.events += [
             ScheduleSkipped(
@@ -144,7 +145,7 @@ def insert_jobs(
 def _advance(
     schedule: ScheduleRecord, decision: Decision, started: set[str], now: datetime
 ) -> ScheduleAdvance:
-    ids = {tick: job_of_tick(schedule, tick).id for tick in decision.start}
+    ids = {tick: tick_id(schedule.name, tick) for tick in decision.start}
     last = max(ids, default=None)
     return ScheduleAdvance(
         name=schedule.name,

@@ -29,7 +29,7 @@ def print_schedule(detail: ScheduleDetail) -> None:
             ("origin", schedule.origin),
             ("paused", when_text(schedule.paused_at, now)),
             ("next", when_text(schedule.next_at, now)),
-            ("then", ", ".join(moment(t) for t in detail.next_ticks if t != schedule.next_at)),
+            ("then", _then(detail)),
             ("type", job.type),
             ("queue", job.queue),
             ("priority", job.priority or None),
@@ -58,6 +58,11 @@ def print_schedule_explanation(explanation: ScheduleExplanation) -> None:
     tell(explanation.sentence)
     if explanation.because is not None:
         print_explanation(explanation.because, 1)
+
+
+def _then(detail: ScheduleDetail) -> str | None:
+    ticks = [tick for tick in detail.next_ticks if tick != detail.schedule.next_at]
+    return ", ".join(map(moment, ticks)) or None
 
 
 def _workers(ids: list[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from itertools import islice
 
 import msgspec
 
@@ -13,6 +12,7 @@ from headway.domain.schedules.schedule import (
     ScheduleRun,
     SkipReason,
 )
+from headway.domain.schedules.timetable import Cron
 
 ON_TIME = timedelta(seconds=10)
 """A tick that is fired within this time was not missed."""
@@ -21,8 +21,10 @@ LOOK_AGAIN = timedelta(seconds=5)
 looks at once."""
 UNREADABLE_PAUSE = timedelta(seconds=30)
 """Until the next look at a schedule whose ticks a worker cannot compute."""
-MOST_COUNTED = 1_000
+MOST_COUNTED = 100_000
 """Missed ticks of one outage that are counted."""
+MOST_COUNTED_BY_CRON = 200
+"""The same where each of them has to be computed: a transaction may fire hundreds of schedules."""
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -114,7 +116,8 @@ def due_ticks(
     missed = timetable.last_until(last) or first
     if kept and (missed < first or kept[0] <= first):
         return kept, None
-    count = sum(1 for _ in islice(timetable.ticks(first - _MOMENT, last), MOST_COUNTED))
+    most = MOST_COUNTED_BY_CRON if isinstance(timetable, Cron) else MOST_COUNTED
+    count = timetable.count(first - _MOMENT, last, most)
     return kept, (max(missed, first), max(count, 1))
 
 

@@ -83,6 +83,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def delay(self, name: str, tick: datetime) -> timedelta:
         """The part of the jitter that the job of this tick gets; the same whoever fires it."""
+        if not self.jitter:
+            return timedelta()
         share = int.from_bytes(_digest(name, tick)[-8:]) / 2**64
         return timedelta(seconds=self.jitter * share)
 

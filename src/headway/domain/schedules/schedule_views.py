@@ -132,7 +132,8 @@ class ScheduleDetail(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     next_ticks: list[datetime]
-    """Also of a schedule that is paused or orphaned: when it would tick."""
+    """Also of a schedule that is paused or orphaned: when it would tick. None where the package
+    or the time zone is missing that computes them."""
     runs: list[ScheduleRunView]
     """The last ticks and triggers, newest first."""
     workers: list[str]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -80,6 +81,10 @@ class Cron:
     def ticks(self, since: datetime, until: datetime) -> Iterator[datetime]:
         """The ticks after `since` and not after `until`, ascending."""
         return _ticks(self, since, until)
+
+    def count(self, since: datetime, until: datetime, at_most: int) -> int:
+        """The number of these ticks, up to `at_most`: each costs time."""
+        return sum(1 for _ in islice(self.ticks(since, until), at_most))
 
     def _first_after(self, moment: datetime, reading: datetime) -> datetime:
         for matching in simulate(self._fields, reading):
@@ -184,6 +189,10 @@ class Every:
     def ticks(self, since: datetime, until: datetime) -> Iterator[datetime]:
         """The ticks after `since` and not after `until`, ascending."""
         return _ticks(self, since, until)
+
+    def count(self, since: datetime, until: datetime, at_most: int) -> int:
+        """The number of these ticks, up to `at_most`."""
+        return min(max((self._last(until) - self._last(since)) // self.interval, 0), at_most)
 
     def _last(self, moment: datetime) -> datetime:
         return moment - (moment - self.anchor) % self.interval

@@ -283,6 +283,7 @@ async def a_pause_drops_a_waiting_tick(store: Store) -> None:
     await end(store, now)
     assert (await fired_at(store, now + HOUR, ended=("nightly",))).schedules == 0
     await store.run(changes.resume, store, "nightly", now + HOUR)
+    assert (await fired_at(store, now + HOUR, ended=("nightly",))).schedules == 0
     await fired_at(store, now + 2 * HOUR, ended=("nightly",))
     assert await ticks_of(store) == hours(0, 3)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 from msgspec import structs
@@ -17,6 +18,7 @@ from headway.domain.schedules.firing_policy import LOOK_AGAIN, ON_TIME
 from headway.domain.schedules.schedule import ScheduleRecord, tick_id
 from headway.domain.schedules.timetable import Every
 from headway.domain.settlement import Fail
+from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.schedules.firing import Fired, fire
 from headway.testing.conformance.case import raises
@@ -86,7 +88,7 @@ async def a_tick_starts_one_job(store: Store) -> None:
     assert (job.state, job.run_at, job.created_at) == (JobState.PENDING, now, now)
     assert (job.type, job.input, job.queue, job.priority) == (kit.TYPE, '"x"', "q", 3)
     assert [event for event in fired.effects.events if isinstance(event, ScheduleFired)] == [
-        ScheduleFired("nightly", kit.TYPE, job.id, NOON, 0.25)
+        ScheduleFired("nightly", kit.TYPE, "q", job.id, NOON, 0.25)
     ]
     record = await kit.schedule_of(store)
     assert (record.last_tick, record.last_at, record.last_sequence_id) == (NOON, now, job.id)
@@ -130,6 +132,44 @@ async def an_interrupted_firing_leaves_nothing(store: Store) -> None:
     assert await store.run(store.list_schedules) == before
     assert (await fired_at(store, NOON)).schedules == 2
     assert await ticks_of(store) == hours(0)
+
+
+def fire_cut_off(store: Store, now: datetime, after: int) -> Operation[Fired]:
+    """Fires until it has had the answers of so many statements; then it fails."""
+    operation = fire(store, (), now=now)
+    answer: Any = None
+    for number in count():
+        try:
+            wanted = operation.send(answer)
+        except StopIteration as stop:
+            fired: Fired = stop.value
+            return fired
+        if number == after:
+            raise Undo
+        answer = yield wanted
+    raise AssertionError("it never ends")
+
+
+@case
+async def a_firing_that_is_cut_off_after_any_statement_leaves_nothing(store: Store) -> None:
+    await kit.put(store, hourly(overlap="cancel"), hourly("other", overlap="queue_one"))
+    await fired_at(store, NOON)
+    now = NOON + HOUR
+
+    async def everything() -> object:
+        runs = [await store.run(store.schedule_runs, name) for name in ("nightly", "other")]
+        return await store.run(store.list_schedules), runs, await kit.snapshot(store)
+
+    before = await everything()
+    for number in count():
+        try:
+            await store.run(fire_cut_off, store, now, number)
+        except Undo:
+            assert await everything() == before
+        else:
+            break
+    assert await counts(store) == (2, 0)
+    assert (await kit.schedule_of(store, "other")).waiting_tick == now
 
 
 @case
@@ -241,7 +281,9 @@ async def skip_starts_nothing_while_the_last_one_runs(store: Store) -> None:
     await kit.put(store, hourly(overlap="skip"))
     await fired_at(store, NOON)
     fired = await fired_at(store, NOON + HOUR)
-    assert fired.effects.events == [ScheduleSkipped("nightly", kit.TYPE, NOON + HOUR, "overlap", 1)]
+    assert fired.effects.events == [
+        ScheduleSkipped("nightly", kit.TYPE, "default", NOON + HOUR, "overlap", 1, replaced=False)
+    ]
     assert await ticks_of(store) == hours(0)
     assert await counts(store) == (1, 1)
     newest, _ = await store.run(store.schedule_runs, "nightly")
@@ -412,7 +454,9 @@ async def a_tick_after_more_than_10_seconds_was_missed(store: Store, catch_up: C
     now = NOON + ON_TIME + MICROSECOND
     await kit.put(store, hourly(catch_up=catch_up))
     fired = await fired_at(store, now)
-    assert fired.effects.events == [ScheduleSkipped("nightly", kit.TYPE, NOON, "missed", 1)]
+    assert fired.effects.events == [
+        ScheduleSkipped("nightly", kit.TYPE, "default", NOON, "missed", 1, replaced=False)
+    ]
     assert await counts(store) == (0, 1)
     (run,) = await store.run(store.schedule_runs, "nightly")
     assert (run.tick, run.at, run.sequence_id, run.skipped) == (NOON, now, None, "missed")
