@@ -124,7 +124,7 @@ def _span(form: Form) -> dict[str, Any]:
     """The arguments of a backfill, from the fields of its form."""
     until, at_most = form.one("until").strip(), form.one("at_most").strip()
     if at_most and not (at_most.isascii() and at_most.isdigit() and len(at_most) < 10):
-        raise InvalidOption(f"{at_most[:40]!r} is not a number of jobs; write 100, or nothing")
+        raise InvalidOption(f"at most a number of jobs, such as 100, not {at_most[:40]!r}")
     return {
         "since": _moment(form.one("since").strip()),
         "until": _moment(until) if until else None,
@@ -138,7 +138,7 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidOption(f"{text[:40]!r} is not a time; write 2026-12-24T18:00") from None
+        raise InvalidOption(f"a time is written 2026-12-24T18:00, not {text[:40]!r}") from None
 
 
 def _done(request: Request) -> dict[str, str | int] | None:
