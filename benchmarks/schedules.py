@@ -46,6 +46,8 @@ ELSEWHERE = "elsewhere"
 """A queue that no worker serves: only the firing is measured."""
 SOON = 15
 """Seconds until the schedules are due: until then they are put, and the workers start."""
+STARTING = 3
+"""Seconds until a worker that says it is ready has claimed, listens and has looked once."""
 PER_SECOND = 4
 """Schedules with a tick each second, spread over the second."""
 
@@ -71,6 +73,7 @@ async def _lateness(dsn: str, workers: int, seconds: float) -> list[float]:
         with ExitStack() as stack:
             for _ in range(workers):
                 stack.enter_context(worker_process(dsn))
+            await asyncio.sleep(STARTING)
             names = [f"each-second-{number}" for number in range(PER_SECOND)]
             for number, name in enumerate(names):
                 anchor = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number / PER_SECOND)

@@ -437,6 +437,21 @@ async def test_only_schedules_that_queue_are_looked_at_when_their_sequence_ends(
     assert await firing.look(scheduler) == {"fire": 1}
 
 
+async def test_a_look_for_an_ended_sequence_that_fails_is_not_forgotten(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnreachable("the test's store", "it is away")
+
+    scheduler = firing.scheduler("a")
+    scheduler.sequence_ended("put by somebody")
+    firing.clock.advance(1)
+    with monkeypatch.context() as failing:
+        failing.setattr(firing.store, "due_schedules", fail)
+        assert await firing.look(scheduler) == {"fire": 1}
+    assert await firing.look(scheduler) == {"fire": 1}  # it does not ask first if a tick has come
+
+
 async def test_declared_schedules_whose_names_are_taken_are_pointed_out_once(
     firing: Firing,
 ) -> None:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headway.ports.notifications import JobsScheduled, Notification, OwnershipLost, SequenceEnded
+from headway.ports.notifications import (
+    JobsScheduled,
+    Notification,
+    OwnershipLost,
+    SchedulesChanged,
+    SequenceEnded,
+)
 
 MOST = 10_000
 """Notifications per topic kept while nothing can be sent; polling finds what exceeds them."""
 
 
 class SendBuffer:
-    """Merges notifications: one per queue and type, one per sequence. Used on one loop only."""
+    """Merges notifications: one per queue and type, one per sequence, one for all schedules. Used
+    on one loop only."""
 
     def __init__(self) -> None:
         self._scheduled: dict[tuple[str, str], JobsScheduled] = {}
         self._ended: dict[str, SequenceEnded] = {}
         self._lost: dict[str, OwnershipLost] = {}
+        self._changed: list[SchedulesChanged] = []
 
     def __len__(self) -> int:
-        return len(self._scheduled) + len(self._ended) + len(self._lost)
+        return len(self._scheduled) + len(self._ended) + len(self._lost) + len(self._changed)
 
     def put(self, notifications: Iterable[Notification]) -> None:
         for item in notifications:
@@ -35,6 +43,8 @@ class SendBuffer:
                     self._ended[item.sequence_id] = item
                 case OwnershipLost() if len(self._lost) < MOST:
                     self._lost[item.job_id] = item
+                case SchedulesChanged():
+                    self._changed = [item]
                 case _:
                     pass
 
@@ -44,8 +54,10 @@ class SendBuffer:
             *self._scheduled.values(),
             *self._ended.values(),
             *self._lost.values(),
+            *self._changed,
         ]
         self._scheduled.clear()
         self._ended.clear()
         self._lost.clear()
+        self._changed.clear()
         return taken

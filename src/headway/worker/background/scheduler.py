@@ -18,7 +18,7 @@ from headway.domain.events import SchedulesRefused
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.schedules.declaration import declare, is_declared
-from headway.schedules.firing import MOST_AT_ONCE, Fired, fire
+from headway.schedules.firing import Fired, fire
 from headway.worker.environment import WorkerEnvironment
 from headway.worker.failure_streak import sleep_unless
 
@@ -163,9 +163,7 @@ class Scheduler:
             self._lag = 0.0
         elif came and (seconds is None or not 0 < seconds <= HEAD_START):
             self._lag = HEAD_START * (1 + random()) / 2  # another worker was first
-        if fired.schedules >= MOST_AT_ONCE:
-            self.look_in(0.0)
-        elif seconds is not None and seconds > 0:
+        if seconds is not None and seconds > 0:
             self.expect(seconds)
         elif seconds is not None:
             self.look_in(0.0 if fired.schedules else LOCKED_PAUSE)

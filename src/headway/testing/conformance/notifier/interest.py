@@ -7,6 +7,7 @@ from headway.ports.notifications import (
     JobsScheduled,
     Notification,
     OwnershipLost,
+    SchedulesChanged,
     SequenceEnded,
 )
 from headway.ports.notifier import Reach
@@ -65,6 +66,14 @@ async def lost_jobs_are_filtered_by_worker(make: Make) -> None:
     mine, anyones = OwnershipLost("one", "cancelled", "me"), OwnershipLost("three", "cancelled")
     published: list[Notification] = [mine, OwnershipLost("two", "cancelled", "you"), anyones]
     assert await _heard(make, Interest(worker="me"), published) == [mine, anyones]
+
+
+@case
+async def changes_of_schedules_are_heard_by_those_who_fire_them(make: Make) -> None:
+    changed = SchedulesChanged()
+    published: list[Notification] = [SequenceEnded("one"), changed]
+    assert await _heard(make, Interest(worker="me", schedules=True), published) == [changed]
+    assert await _heard(make, Interest(worker="me"), published) == []
 
 
 @case
