@@ -157,6 +157,7 @@ async def paths(app: Headway) -> list[str]:
         "/types",
         "/workers",
         "/audit",
+        "/schedules",
         "/api/v1/overview",
         "/api/v1/jobs?limit=200",
         "/api/v1/jobs/count?q=state:completed",

@@ -130,6 +130,7 @@ async def test_a_page_of_schedules(shop: Shop, clock: ManualClock) -> None:
     assert page.cursor is None
     nightly, tenant, _ = page.schedules
     assert (nightly.timetable, nightly.last) == ("30 2 * * * Europe/Berlin", None)
+    assert (await shop.app.questions.schedule("nightly")).tz == "Europe/Berlin"
     assert (tenant.timetable, tenant.type, tenant.queue) == ("every 1 h", "charge", "money")
     assert (tenant.state, tenant.origin) == (ScheduleState.ACTIVE, ScheduleOrigin.PUT)
     assert (tenant.next_at, tenant.fired, tenant.skipped) == (NOON + 2 * HOUR, 1, 0)
@@ -162,6 +163,7 @@ async def test_pages_are_bounded_and_complete(shop: Shop, monkeypatch: pytest.Mo
     names = [f"s{number}" for number in range(9)]
     assert await pages(limit=3) == [names[:3], names[3:6], names[6:]]
     assert await pages(limit=9) == [names]
+    assert await pages(limit=9, runs=1) == [names[n : n + 2] for n in range(0, 9, 2)]
     assert await pages(search="8") == [[], [], ["s8"]]
     assert await pages(state=ScheduleState.PAUSED, limit=1) == [[], [], ["s8"]]
     assert await pages(search="s", limit=2) == [names[n : n + 2] for n in range(0, 9, 2)]
@@ -186,7 +188,7 @@ async def test_details(shop: Shop, clock: ManualClock) -> None:
     assert (detail.overlap, detail.catch_up, detail.jitter) == ("skip", "latest within 1 h", 30)
     assert (detail.job.type, detail.job.input) == ("charge", shop.charge.request(7).input)
     assert detail.next_ticks == [NOON + n * HOUR for n in range(3, 8)]
-    assert detail.workers == ["anna:1"]
+    assert (detail.tz, detail.workers) == (None, ["anna:1"])
     hand, second, first = detail.runs
     assert (hand.sequence_id, hand.triggered, hand.tick) == (triggered.id, True, clock.now())
     assert (second.outcome, second.skipped) == (RunOutcome.SKIPPED, "overlap")
@@ -209,8 +211,16 @@ async def test_a_strip_of_the_last_runs(shop: Shop, clock: ManualClock) -> None:
     await shop.app.cancel(ids[0])
     await shop.app.actions("anna").act(JobAction.DELETE, ids[:1])
     await shop.app.cancel(ids[1])
-    outcomes = [run.outcome for run in (await shop.app.questions.schedule(NAME)).runs]
-    assert outcomes[:3] == [RunOutcome.GONE, RunOutcome.CANCELLED, RunOutcome.PENDING]
+    detail = await shop.app.questions.schedule(NAME)
+    assert [run.outcome for run in detail.runs[:3]] == [
+        RunOutcome.GONE,
+        RunOutcome.CANCELLED,
+        RunOutcome.PENDING,
+    ]
+    await put(shop, "other")
+    other, listed = (await shop.app.questions.schedules(runs=12)).schedules
+    assert (listed.runs, other.runs) == (detail.runs[:12], [])
+    assert [each.runs for each in (await shop.app.questions.schedules()).schedules] == [None] * 2
 
 
 async def test_a_schedule_that_does_not_exist(shop: Shop) -> None:

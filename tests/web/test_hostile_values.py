@@ -83,7 +83,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
 def pages(ids: dict[str, str]) -> list[str]:
     return [
         "/", "/overview/rest", "/jobs", "/sequences", "/failures", "/queues", "/types", "/workers",
-        "/audit",
+        "/audit", "/schedules", "/schedules/hourly",
         *(f"/jobs/{id}" for id in ids.values()),
         *(f"/sequences/{id}" for id in ids.values()),
     ]  # fmt: skip
@@ -103,6 +103,15 @@ async def test_pages_hold_no_more_than_text(
         assert not set("\x1b\x07\u0085\u200f\u202e\u2066") & set(page), path
     page = (await client.get("/jobs", params={"q": f'key:"{EVIL}'})).text
     assert "<img" not in page
+    for query in (
+        {"q": EVIL},
+        {"state": EVIL},
+        {"cursor": EVIL},
+        {"did": "trigger", "started": EVIL},
+    ):
+        assert "<img" not in (await client.get("/schedules", params=query)).text
+    for query in ({"since": EVIL}, {"since": "2026-01-01", "at_most": EVIL}):
+        assert "<img" not in (await client.get("/schedules/hourly", params=query)).text
     page = (await client.get("/jobs", params={"did": EVIL, "changed": EVIL, "passed": "1"})).text
     assert "<img" not in page
 

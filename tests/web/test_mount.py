@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from headway import Every
 from headway.web import Token, Trust, create_dashboard
 from tests.web.conftest import TOKEN
 from tests.web.shop import Shop
@@ -26,13 +27,17 @@ def talking_to(app: Starlette) -> httpx.AsyncClient:
 
 async def test_in_fastapi(shop: Shop) -> None:
     (id,) = await shop.fail(1)
+    await shop.app.schedules.put("a/../b", Every(hours=1), shop.greet.request("ada"))
     api = FastAPI()
     dashboard = create_dashboard(
         shop.app, auth=Trust(lambda _: "ada"), allow_writes=True, hosts=["shop.example"]
     )
     api.mount("/ops/jobs", dashboard)
     async with talking_to(api) as client:
-        for path in ("/", "/jobs", f"/jobs/{id}", f"/sequences/{id}", "/failures", "/queues"):
+        for path in (
+            "/", "/jobs", f"/jobs/{id}", f"/sequences/{id}", "/failures", "/queues", "/schedules",
+            "/schedules/a%2F..%2Fb",
+        ):  # fmt: skip
             page = await client.get(f"/ops/jobs{path}")
             assert page.status_code == 200, path
             links = re.findall(r'(?:href|src|action|hx-get|data-stream)="([^"#]+)"', page.text)

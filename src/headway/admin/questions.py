@@ -251,9 +251,11 @@ class StoreQuestions:
         state: ScheduleState | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        runs: int = 0,
     ) -> SchedulePage:
+        now = self._clock.now()
         return await self._store.run(
-            read_schedules, self._store, search, state, cursor, limit, self._clock.now()
+            read_schedules, self._store, search, state, cursor, limit, runs, now
         )
 
     async def schedule(self, name: str) -> ScheduleDetail:

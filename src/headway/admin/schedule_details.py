@@ -13,6 +13,7 @@ from headway.domain.lifecycle import shown_state
 from headway.domain.queries import MAX_PAGE, check_page
 from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun, job_of_tick, tick_id
 from headway.domain.schedules.schedule_views import (
+    SHOWN_RUNS,
     BackfillPlan,
     RunOutcome,
     ScheduleDetail,
@@ -23,13 +24,13 @@ from headway.domain.schedules.schedule_views import (
     ScheduleState,
     ScheduleSummary,
 )
+from headway.domain.schedules.timetable import Cron
 from headway.domain.validation import LATEST, check_name
 from headway.errors import HeadwayError
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
 from headway.schedules.changes import backfill_ticks, read_schedule
 
-SHOWN_RUNS = 30
 SHOWN_TICKS = 5
 SEARCHED = 5_000
 """Schedules that are read for one page of a search."""
@@ -42,11 +43,14 @@ def read_schedules(
     state: ScheduleState | None,
     cursor: str | None,
     limit: int,
+    runs: int,
     now: datetime | None,
 ) -> Operation[SchedulePage]:
     check_page(None, limit, "schedules")
     if cursor is not None:
         check_name("cursor", cursor)
+    if runs:
+        limit = min(limit, MAX_PAGE // runs)
     words = search.casefold().split()
     present = yield from store.time(now=now)
     workers = yield from store.workers()
@@ -68,8 +72,15 @@ def read_schedules(
     if len(found) > limit:
         found = found[:limit]
         cursor = found[-1].name
-    last = yield from _current(store, [each.last_sequence_id for each in found])
-    return SchedulePage([_summary(each, around, last) for each in found], cursor)
+    recent: dict[str, list[ScheduleRun]] = {}
+    if runs:
+        for each in found:
+            recent[each.name] = (yield from store.schedule_runs(each.name))[:runs]
+    shown = [run.sequence_id for each in recent.values() for run in each]
+    current = yield from _current(store, [*(each.last_sequence_id for each in found), *shown])
+    return SchedulePage(
+        [_summary(each, around, current, recent.get(each.name)) for each in found], cursor
+    )
 
 
 @reading
@@ -92,6 +103,7 @@ def read_schedule_detail(
         schedule=_summary(record, around, current),
         job=definition.job,
         overlap=definition.overlap,
+        tz=definition.timetable.tz if isinstance(definition.timetable, Cron) else None,
         catch_up=str(definition.catch_up),
         jitter=definition.jitter,
         created_at=record.created_at,
@@ -164,7 +176,10 @@ def _current(
 
 
 def _summary(
-    record: ScheduleRecord, around: Surroundings, current: Mapping[str, JobRecord]
+    record: ScheduleRecord,
+    around: Surroundings,
+    current: Mapping[str, JobRecord],
+    runs: Sequence[ScheduleRun] | None = None,
 ) -> ScheduleSummary:
     state = state_of(record, around)
     stopped = state in (ScheduleState.PAUSED, ScheduleState.ORPHANED)
@@ -186,6 +201,7 @@ def _summary(
         last=last,
         fired=record.fired,
         skipped=record.skipped,
+        runs=None if runs is None else [_run(record, run, around.now, current) for run in runs],
     )
 
 

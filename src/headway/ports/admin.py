@@ -24,6 +24,7 @@ from headway.domain.queries import (
 from headway.domain.request import MAX_PRIORITY
 from headway.domain.schedules.schedule import MOST_BACKFILLED
 from headway.domain.schedules.schedule_views import (
+    SHOWN_RUNS,
     Backfill,
     BackfillPlan,
     ScheduleChange,
@@ -121,9 +122,11 @@ class Questions(Protocol):
         state: ScheduleState | None = None,
         cursor: Cursor | None = None,
         limit: Limit = 50,
+        runs: Annotated[int, Meta(ge=0, le=SHOWN_RUNS)] = 0,
     ) -> SchedulePage:
-        """By name. Each word of `search` is a part of the name, type or queue, in any case. A page
-        may be short, even empty, and still have a cursor, as that of jobs."""
+        """By name, with the last `runs` ticks of each, at most 1,000 ticks in all. Each word of
+        `search` is a part of the name, type or queue, in any case. A page may be short, even empty,
+        and still have a cursor, as that of jobs."""
         ...
 
     async def schedule(self, name: Name) -> ScheduleDetail: ...

@@ -31,6 +31,7 @@ from headway.web.pages import (
     login,
     overview,
     queues,
+    schedules,
     sequences,
     workers,
 )
@@ -103,7 +104,18 @@ def make_dashboard(
             yield
             context.live.end()
 
-    pages = (overview, actions, jobs, sequences, failures, queues, workers, audit, login)
+    pages = (
+        overview,
+        actions,
+        jobs,
+        sequences,
+        schedules,
+        failures,
+        queues,
+        workers,
+        audit,
+        login,
+    )
     dashboard = Starlette(
         routes=[
             *(route for module in pages for route in module.ROUTES),

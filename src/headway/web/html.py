@@ -38,6 +38,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
         for filter in (
             ago,
             found,
+            template_filters.in_zone,
             template_filters.iso,
             moment,
             number,
@@ -58,6 +59,7 @@ SECTIONS = (
     ("overview", "Overview", "/"),
     ("jobs", "Jobs", "/jobs"),
     ("sequences", "Sequences", "/sequences"),
+    ("schedules", "Schedules", "/schedules"),
     ("failures", "Failures", "/failures"),
     ("queues", "Queues", "/queues"),
     ("types", "Types", "/types"),
@@ -75,12 +77,16 @@ def render(request: Request, template: str, **values: Any) -> str:
         given = {key: value for key, value in query.items() if value not in (None, "")}
         return base + quote(path) + (f"?{urlencode(given)}" if given else "")
 
+    def schedule_url(name: str) -> str:
+        return base + schedule_path(name)
+
     def asset(name: str) -> str:
         return base + asset_path(name)
 
     context = context_of(request)
     return _environment.get_template(template).render(
         url=url,
+        schedule_url=schedule_url,
         asset=asset,
         actor=request.scope["headway.actor"],
         logs_in=isinstance(context.authenticator.auth, (Token, Password)),
@@ -120,10 +126,17 @@ def path_here(request: Request) -> str:
     query = [
         (key, value)
         for key, value in request.query_params.multi_items()
-        if key not in ("did", "changed", "passed")
+        if key not in ("did", "changed", "passed", "started")
     ]
     path: str = request.scope["headway.path"]
     return path + (f"?{urlencode(query)}" if query else "")
+
+
+def schedule_path(name: str) -> str:
+    """The path of a schedule's page. Browsers shorten `a/../b` to `b`, but leave `a%2F..%2Fb` as it
+    is."""
+    dotted = not {"", ".", ".."}.isdisjoint(name.split("/"))
+    return f"/schedules/{quote(name, safe='' if dotted else '/')}"
 
 
 def own_path(path: str) -> str:

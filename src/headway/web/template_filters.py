@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import msgspec
 from markupsafe import Markup
@@ -28,6 +29,11 @@ def rate(value: float) -> str:
 
 def iso(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def in_zone(value: datetime, tz: str) -> str:
+    """What the clocks of a time zone show: `Tue 02:30 Europe/Berlin`."""
+    return f"{value.astimezone(ZoneInfo(tz)):%a %H:%M} {tz}"
 
 
 def pretty(text: str) -> str:

@@ -10,6 +10,9 @@ import msgspec
 from headway.domain.schedules.schedule import Overlap, ScheduledJob, SkipReason
 from headway.domain.views import Explanation
 
+SHOWN_RUNS = 30
+"""Ticks of a schedule that operators see."""
+
 
 class ScheduleState(enum.StrEnum):
     ACTIVE = "active"
@@ -78,6 +81,8 @@ class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The last run that started a sequence."""
     fired: int
     skipped: int
+    runs: list[ScheduleRunView] | None = None
+    """The last ticks and triggers, newest first; None if the question did not ask for them."""
 
 
 class SchedulePage(msgspec.Struct, frozen=True):
@@ -118,6 +123,8 @@ class ScheduleDetail(msgspec.Struct, frozen=True, kw_only=True):
     schedule: ScheduleSummary
     job: ScheduledJob
     overlap: Overlap
+    tz: str | None
+    """The time zone of a `Cron`."""
     catch_up: str
     """`none`, `latest within 1 h`, `all within 1 d, at most 100`."""
     jitter: float
