@@ -40,10 +40,15 @@ from headway.worker.environment import WorkerEnvironment
 from headway.worker.settings import WorkerSettings
 from tests.support.faulty_store import FaultyStore
 from tests.support.observed_app import ObservedApp
+from tests.support.stores import store_urls
 from tests.support.worker_harness import WorkerHarness, eventually
 
 LOOKS = {"fire", "next_schedule", "is_declared", "declare"}
 """The operations of a worker that exist for schedules alone."""
+
+
+locking_url = store_urls("memory", "postgres", "mongodb")
+"""Stores with more than one writer."""
 
 
 def once_in(seconds: float) -> Every:
@@ -243,6 +248,31 @@ async def _hold_past_the_tick(app: Headway, tick: datetime) -> None:
         await app.schedules.pause("locked", tx=tx)
         await asyncio.sleep((tick - datetime.now(UTC)).total_seconds() + 0.5)
         raise KeyError("rolled back, and so nobody is told")
+
+
+async def test_a_run_that_its_own_transaction_holds_keeps_no_other_schedule_from_firing(
+    locking_url: str,
+) -> None:
+    observed = ObservedApp(locking_url)
+    app, began, release = observed.app, asyncio.Event(), asyncio.Event()
+
+    @app.job(atomic=True)
+    async def long() -> None:
+        began.set()
+        await release.wait()
+
+    async with app:
+        timetable = once_in(1.5)
+        await app.schedules.put("cancels", timetable, long.request(), overlap="cancel")
+        await app.schedules.put("other", timetable, observed.write.request("a"))
+        await app.schedules.trigger("cancels")
+        async with observed.working():
+            await began.wait()
+            async with asyncio.timeout(5):
+                await observed.until(ScheduleFired, schedule="other")
+            assert not observed.seen(ScheduleFired, schedule="cancels")
+            release.set()
+            await observed.until(ScheduleFired, schedule="cancels")
 
 
 async def test_a_drain_fires_the_ticks_that_have_come(observed: ObservedApp) -> None:
@@ -496,8 +526,9 @@ async def test_a_worker_that_cannot_read_a_schedule_leaves_it_to_others(
         firing.clock.advance(0.05)
         await look_without_cronsim()
         await firing.look(able)
-        if len(fired := firing.harness.seen(ScheduleFired)) == 2:
+        if len(firing.harness.seen(ScheduleFired)) == 2:
             break
+    fired = firing.harness.seen(ScheduleFired)
     assert [each.tick - now for each in fired] == [timedelta(seconds=30), timedelta(seconds=90)]
     assert not firing.harness.seen(ScheduleSkipped)
     assert len(firing.harness.seen(ScheduleFailed)) == 1

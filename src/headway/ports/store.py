@@ -294,9 +294,10 @@ class Operations(Protocol):
         ...
 
     def current(
-        self, sequence_ids: Sequence[str], *, lock: bool = False
+        self, sequence_ids: Sequence[str], *, lock: bool = False, wait: bool = True
     ) -> Operation[list[JobRecord | None]]:
-        """The last job of each sequence; with `lock`, held until the transaction ends."""
+        """The last job of each sequence; with `lock`, held until the transaction ends. Without
+        `wait`, those that another transaction holds are left out."""
         ...
 
     def trigger(

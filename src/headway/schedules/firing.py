@@ -82,8 +82,10 @@ def _start(
             queue = each.definition.job.queue
             effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
+    cancelled = [each for each, one in decisions if one.cancel]
+    held = yield from _cancel(store, cancelled, effects, now)
+    decisions = [(each, one) for each, one in decisions if each.name not in held]
     fired.schedules = len(decisions)
-    yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
     jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]
     started = yield from insert_jobs(store, jobs, effects, watched=watched, now=now)
     yield from store.advance_schedules(
@@ -123,17 +125,20 @@ def _running(store: Operations, due: Sequence[ScheduleRecord]) -> Operation[set[
 
 def _cancel(
     store: Operations, schedules: Sequence[ScheduleRecord], effects: Effects, now: datetime
-) -> Operation[None]:
-    """Cancel the last sequences of these schedules."""
-    ids = [each.last_sequence_id for each in schedules if each.last_sequence_id is not None]
-    if not ids:
-        return
-    jobs = yield from store.current(ids, lock=True)
-    running = [job for job in jobs if job is not None and not job.state.terminal]
+) -> Operation[set[str]]:
+    """Cancel the last sequences of these schedules; the names of those that stay due, because
+    another transaction holds the job: the handler's own may do so for as long as it runs."""
+    names = {id: each.name for each in schedules if (id := each.last_sequence_id) is not None}
+    if not names:
+        return set()
+    jobs = yield from store.current(list(names), lock=True, wait=False)
+    free = [job for job in jobs if job is not None]
+    running = [job for job in free if not job.state.terminal]
     if running:
         yield from store.cancel([job.id for job in running], now=now)
     for job in running:
         effects.cancel(job)
+    return set(names.values()).difference(names[job.sequence_id] for job in free)
 
 
 def insert_jobs(
