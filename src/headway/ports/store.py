@@ -347,6 +347,11 @@ class Operations(Protocol):
         is taken is not stored, and counts as deduplicated."""
         ...
 
+    def add_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[list[str]]:
+        """Store schedules whose names are not taken; their names. Waits for transactions that
+        store one of the same name."""
+        ...
+
     def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:
         """Store schedules as they are given, over stored ones of the same names. The caller has
         locked those."""
