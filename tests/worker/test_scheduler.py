@@ -95,6 +95,33 @@ async def test_declared_schedules_are_stored_when_a_worker_starts_and_fired_in_t
     assert stored.last_sequence_id == observed.seen(ScheduleFired)[-1].job_id
 
 
+async def test_a_worker_has_the_schedules_that_were_declared_before_it_runs(
+    observed: ObservedApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is declared later is left to workers that start later, as a job type is. Else it
+    would be fired here, and shown as orphaned."""
+    monkeypatch.setattr("headway.worker.background.scheduler.CHECK_DECLARATIONS_EVERY", 0.1)
+    app = observed.app
+    worker = app.worker()
+    app.schedule("before", Every(hours=1), observed.write.request("a"))
+    running = asyncio.create_task(worker.run())
+    await eventually(lambda: _is_stored(app, "before"))
+    counts = counted(app)
+    app.schedule("after", Every(hours=1), observed.write.request("b"))
+    await eventually(lambda: _is_counted(counts, "is_declared", 3))
+    await worker.stop()
+    await running
+    assert [each.name for each in await app.schedules.list()] == ["before"]
+
+
+async def _is_stored(app: Headway, name: str) -> bool:
+    return name in [each.name for each in await app.schedules.list()]
+
+
+async def _is_counted(counts: Counter[str], operation: str, times: int) -> bool:
+    return counts[operation] >= times
+
+
 async def test_a_notification_of_a_new_schedule_wakes_an_idle_worker(observed: ObservedApp) -> None:
     async with observed.working():  # the next heartbeat comes in 5 seconds
         await eventually(lambda: _has_worker(observed.app))
