@@ -17,8 +17,8 @@ MOST = 10_000
 
 
 class SendBuffer:
-    """Merges notifications: one per queue and type, one per sequence, one for all schedules. Used on one loop
-    only."""
+    """Merges notifications: one per queue and type, one per sequence, one for all schedules. Used
+    on one loop only."""
 
     def __init__(self) -> None:
         self._scheduled: dict[tuple[str, str], JobsScheduled] = {}
