@@ -222,8 +222,11 @@ class Headway(Client, Forkable):
 
     def worked_queues(self) -> tuple[str, ...]:
         """The queues of this app's workers, unless their settings name others."""
-        known = [self.registry.type(name) for name in self.registry.handlers()]
-        return tuple(dict.fromkeys(each.options.queue for each in known))
+        handlers = self.registry.handlers()
+        known = [self.registry.type(name).options.queue for name in handlers]
+        jobs = [schedule.job for schedule in self.registry.schedules().values()]
+        scheduled = [job.queue for job in jobs if job.type in handlers]
+        return tuple(dict.fromkeys((*known, *scheduled)))
 
     @property
     def questions(self) -> Questions:

@@ -180,6 +180,18 @@ def test_pause_resume_and_delete(shop: Shop) -> None:
     assert "is declared by the code of running workers" in declared.stderr
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
+def test_nothing_is_changed_if_one_of_the_names_does_not_exist(shop: Shop, verb: str) -> None:
+    shop.put(NAME)
+    if verb == "resume":
+        shop.run("schedules", "pause", NAME)
+    before = shop.printed("schedules", "list")["schedules"]
+    yes = ["--yes"] if verb == "delete" else []
+    assert shop.run("schedules", verb, NAME, "nothing", *yes).exit_code == 3
+    assert shop.printed("schedules", "list")["schedules"] == before
+    assert len(shop.printed("schedules", verb, NAME, NAME, *yes)) == 1
+
+
 @pytest.mark.parametrize("verb", ["show", "pause", "resume", "trigger"])
 def test_a_schedule_that_does_not_exist(shop: Shop, verb: str) -> None:
     shop.put(NAME)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from headway import Cron, Every, Headway, Job
+from headway import CatchUp, Cron, Every, Headway, Job
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import (
@@ -40,10 +40,15 @@ from headway.worker.environment import WorkerEnvironment
 from headway.worker.settings import WorkerSettings
 from tests.support.faulty_store import FaultyStore
 from tests.support.observed_app import ObservedApp
+from tests.support.stores import store_urls
 from tests.support.worker_harness import WorkerHarness, eventually
 
 LOOKS = {"fire", "next_schedule", "is_declared", "declare"}
 """The operations of a worker that exist for schedules alone."""
+
+
+locking_url = store_urls("memory", "postgres", "mongodb")
+"""Stores with more than one writer."""
 
 
 def once_in(seconds: float) -> Every:
@@ -88,6 +93,33 @@ async def test_declared_schedules_are_stored_when_a_worker_starts_and_fired_in_t
     stored = await app.schedules.get("beat")
     assert stored.declared
     assert stored.last_sequence_id == observed.seen(ScheduleFired)[-1].job_id
+
+
+async def test_a_worker_has_the_schedules_that_were_declared_before_it_runs(
+    observed: ObservedApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is declared later is left to workers that start later, as a job type is. Else it
+    would be fired here, and shown as orphaned."""
+    monkeypatch.setattr("headway.worker.background.scheduler.CHECK_DECLARATIONS_EVERY", 0.1)
+    app = observed.app
+    worker = app.worker()
+    app.schedule("before", Every(hours=1), observed.write.request("a"))
+    running = asyncio.create_task(worker.run())
+    await eventually(lambda: _is_stored(app, "before"))
+    counts = counted(app)
+    app.schedule("after", Every(hours=1), observed.write.request("b"))
+    await eventually(lambda: _is_counted(counts, "is_declared", 3))
+    await worker.stop()
+    await running
+    assert [each.name for each in await app.schedules.list()] == ["before"]
+
+
+async def _is_stored(app: Headway, name: str) -> bool:
+    return name in [each.name for each in await app.schedules.list()]
+
+
+async def _is_counted(counts: Counter[str], operation: str, times: int) -> bool:
+    return counts[operation] >= times
 
 
 async def test_a_notification_of_a_new_schedule_wakes_an_idle_worker(observed: ObservedApp) -> None:
@@ -243,6 +275,31 @@ async def _hold_past_the_tick(app: Headway, tick: datetime) -> None:
         await app.schedules.pause("locked", tx=tx)
         await asyncio.sleep((tick - datetime.now(UTC)).total_seconds() + 0.5)
         raise KeyError("rolled back, and so nobody is told")
+
+
+async def test_a_run_that_its_own_transaction_holds_keeps_no_other_schedule_from_firing(
+    locking_url: str,
+) -> None:
+    observed = ObservedApp(locking_url)
+    app, began, release = observed.app, asyncio.Event(), asyncio.Event()
+
+    @app.job(atomic=True)
+    async def long() -> None:
+        began.set()
+        await release.wait()
+
+    async with app:
+        timetable = once_in(1.5)
+        await app.schedules.put("cancels", timetable, long.request(), overlap="cancel")
+        await app.schedules.put("other", timetable, observed.write.request("a"))
+        await app.schedules.trigger("cancels")
+        async with observed.working():
+            await began.wait()
+            async with asyncio.timeout(5):
+                await observed.until(ScheduleFired, schedule="other")
+            assert not observed.seen(ScheduleFired, schedule="cancels")
+            release.set()
+            await observed.until(ScheduleFired, schedule="cancels")
 
 
 async def test_a_drain_fires_the_ticks_that_have_come(observed: ObservedApp) -> None:
@@ -486,6 +543,51 @@ async def test_a_schedule_that_this_worker_cannot_read_holds_up_no_other(
     (failed,) = firing.harness.seen(ScheduleFailed)
     assert (failed.schedule, failed.type, failed.queue) == ("cron", "work", "default")
     assert [event.schedule for event in firing.harness.seen(ScheduleFired)] == ["minutely"]
+
+
+async def test_a_worker_that_cannot_read_a_schedule_leaves_it_to_others(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now = firing.store, firing.clock.now()
+    cron = structs.replace(firing.minutely, timetable=Cron("* * * * *"), catch_up=CatchUp.none())
+    await store.run(changes.put, store, "cron", cron, now)
+    unable, able = firing.scheduler("a"), firing.scheduler("b")
+
+    async def look_without_cronsim() -> None:
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "cronsim", None)
+            await firing.look(unable)
+
+    for scheduler in (unable, able):
+        scheduler.expect(30.0)
+    firing.clock.advance(30)
+    await look_without_cronsim()
+    await firing.look(able)
+    assert not firing.harness.seen(ScheduleFired)
+    for _ in range(2_000):  # both look when they want to, the unable one first
+        firing.clock.advance(0.05)
+        await look_without_cronsim()
+        await firing.look(able)
+        if len(firing.harness.seen(ScheduleFired)) == 2:
+            break
+    fired = firing.harness.seen(ScheduleFired)
+    assert [each.tick - now for each in fired] == [timedelta(seconds=30), timedelta(seconds=90)]
+    assert not firing.harness.seen(ScheduleSkipped)
+    assert len(firing.harness.seen(ScheduleFailed)) == 1
+
+
+async def test_many_ticks_to_compute_are_left_to_further_transactions(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.schedules.firing.MOST_COMPUTING", 0.0)
+    for number in range(3):
+        await firing.put(f"s{number}")
+    scheduler = firing.scheduler("a")
+    firing.clock.advance(30)
+    scheduler.look_in(0.0)
+    assert (await firing.look(scheduler))["fire"] == 3
+    fired = [event.schedule for event in firing.harness.seen(ScheduleFired)]
+    assert sorted(fired) == ["s0", "s1", "s2"]
 
 
 @asynccontextmanager

@@ -294,9 +294,10 @@ class Operations(Protocol):
         ...
 
     def current(
-        self, sequence_ids: Sequence[str], *, lock: bool = False
+        self, sequence_ids: Sequence[str], *, lock: bool = False, wait: bool = True
     ) -> Operation[list[JobRecord | None]]:
-        """The last job of each sequence; with `lock`, held until the transaction ends."""
+        """The last job of each sequence; with `lock`, held until the transaction ends. Without
+        `wait`, those that another transaction holds are left out."""
         ...
 
     def trigger(
@@ -344,6 +345,11 @@ class Operations(Protocol):
     ) -> Operation[list[Inserted]]:
         """Store the jobs of ticks; they have no blockers and no deduplication key. A job whose id
         is taken is not stored, and counts as deduplicated."""
+        ...
+
+    def add_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[list[str]]:
+        """Store schedules whose names are not taken; their names. Waits for transactions that
+        store one of the same name."""
         ...
 
     def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:

@@ -44,14 +44,16 @@ def put(
     """Store a schedule, or give a stored one another definition; a paused one stays paused."""
     time = yield from store.time(now=now)
     (record,) = yield from store.schedules([name], lock=True)
-    if record is None:
-        record = new_schedule(name, definition, time, declaration=None)
-    elif record.declared:
+    while record is None:
+        new = new_schedule(name, definition, time, declaration=None)
+        if (yield from store.add_schedules([new])):
+            return new, _effects()
+        (record,) = yield from store.schedules([name], lock=True)  # others were first
+    if record.declared:
         raise InvalidRequest(
             f"schedule {name!r} is declared in code: change it there, or choose another name"
         )
-    else:
-        record = changed_schedule(record, definition, time)
+    record = changed_schedule(record, definition, time)
     yield from store.put_schedules([record])
     return record, _effects()
 

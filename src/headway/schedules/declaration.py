@@ -7,7 +7,7 @@ no living worker declares the stored one: after a deploy was rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import structs
@@ -52,10 +52,11 @@ def declare(
     }
     taken: list[str] = []
     changed: list[ScheduleRecord] = []
+    new: list[ScheduleRecord] = []
     for (name, definition), record in zip(declared.items(), stored, strict=True):
         fingerprint = definition.fingerprint
         if record is None:
-            changed.append(new_schedule(name, definition, time, declaration=fingerprint))
+            new.append(new_schedule(name, definition, time, declaration=fingerprint))
         elif record.declaration is None:
             taken.append(name)
         elif record.declaration != fingerprint and not (
@@ -69,13 +70,12 @@ def declare(
                     replaced=(record.declaration, *replaced)[:MOST_REPLACED],
                 )
             )
-    yield from _put(store, changed)
-    return taken
-
-
-def _put(store: Operations, changed: Sequence[ScheduleRecord]) -> Operation[None]:
+    if new:
+        # If others store one at the same time, the next check sees it.
+        yield from store.add_schedules(new)
     if changed:
         yield from store.put_schedules(changed)
+    return taken
 
 
 def new_schedule(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from time import monotonic
 
 from headway.after_commit.effects import Effects
 from headway.domain.events import ScheduleFailed, ScheduleFired, ScheduleSkipped
@@ -23,13 +24,18 @@ from headway.ports.store import Operations
 
 MOST_AT_ONCE = 500
 """Schedules that one transaction fires."""
+MOST_COMPUTING = 1.0
+"""Seconds after which the other due schedules are left to the next transaction. After an outage a
+schedule has up to thousands of ticks to compute, and meanwhile no lease is renewed."""
 
 
 @dataclass(slots=True)
 class Fired:
     effects: Effects = field(default_factory=Effects)
     schedules: int = 0
-    """Number of schedules that were due."""
+    """Number of due schedules that were fired or skipped."""
+    unreadable: int = 0
+    """Those of them whose ticks this worker could not compute."""
     next_in: float | None = None
     """Seconds until the next schedule is due; None: there is none."""
 
@@ -49,8 +55,7 @@ def fire(
     time = yield from store.time(now=now)
     due = yield from store.due_schedules(declared, MOST_AT_ONCE, ended=ended, now=time)
     if due:
-        fired.schedules = len(due)
-        yield from _start(store, due, fired.effects, watched=watched, now=time)
+        yield from _start(store, due, fired, watched=watched, now=time)
     fired.next_in = yield from store.next_schedule(declared, now=now)
     return fired
 
@@ -58,22 +63,30 @@ def fire(
 def _start(
     store: Operations,
     due: Sequence[ScheduleRecord],
-    effects: Effects,
+    fired: Fired,
     *,
     watched: bool,
     now: datetime,
 ) -> Operation[None]:
+    effects = fired.effects
     running = yield from _running(store, due)
     decisions: list[tuple[ScheduleRecord, Decision]] = []
+    until = monotonic() + MOST_COMPUTING
     for each in due:
+        if decisions and monotonic() >= until:
+            break
         try:
             decision = decide(each, now, running=each.name in running)
         except HeadwayError as error:  # cronsim or a time zone is missing here
             decision = postpone(each, now)
+            fired.unreadable += 1
             queue = each.definition.job.queue
             effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
-    yield from _cancel(store, [each for each, one in decisions if one.cancel], effects, now)
+    cancelled = [each for each, one in decisions if one.cancel]
+    held = yield from _cancel(store, cancelled, effects, now)
+    decisions = [(each, one) for each, one in decisions if each.name not in held]
+    fired.schedules = len(decisions)
     jobs = [job_of_tick(each, tick) for each, one in decisions for tick in one.start]
     started = yield from insert_jobs(store, jobs, effects, watched=watched, now=now)
     yield from store.advance_schedules(
@@ -113,17 +126,20 @@ def _running(store: Operations, due: Sequence[ScheduleRecord]) -> Operation[set[
 
 def _cancel(
     store: Operations, schedules: Sequence[ScheduleRecord], effects: Effects, now: datetime
-) -> Operation[None]:
-    """Cancel the last sequences of these schedules."""
-    ids = [each.last_sequence_id for each in schedules if each.last_sequence_id is not None]
-    if not ids:
-        return
-    jobs = yield from store.current(ids, lock=True)
-    running = [job for job in jobs if job is not None and not job.state.terminal]
+) -> Operation[set[str]]:
+    """Cancel the last sequences of these schedules; the names of those that stay due, because
+    another transaction holds the job: the handler's own may do so for as long as it runs."""
+    names = {id: each.name for each in schedules if (id := each.last_sequence_id) is not None}
+    if not names:
+        return set()
+    jobs = yield from store.current(list(names), lock=True, wait=False)
+    free = [job for job in jobs if job is not None]
+    running = [job for job in free if not job.state.terminal]
     if running:
         yield from store.cancel([job.id for job in running], now=now)
     for job in running:
         effects.cancel(job)
+    return set(names.values()).difference(names[job.sequence_id] for job in free)
 
 
 def insert_jobs(

@@ -119,6 +119,14 @@ def _print_changes(changes: list[ScheduleChange]) -> None:
             tell(f"{each.name} {verb}{then}")
 
 
+async def _known(session: Session, names: tuple[str, ...]) -> list[str]:
+    """Each name once. One that no schedule has is an error, before anything is changed."""
+    found = list(dict.fromkeys(names))
+    for name in found:
+        await session.questions.explain_schedule(name)
+    return found
+
+
 def _verb(name: str, help: str, *, paused: bool) -> None:
     """Add the command that pauses or resumes schedules."""
 
@@ -130,7 +138,7 @@ def _verb(name: str, help: str, *, paused: bool) -> None:
         async def run(session: Session) -> list[ScheduleChange]:
             actions = session.actions
             change = actions.pause_schedule if paused else actions.resume_schedule
-            return [await change(each) for each in names]
+            return [await change(each) for each in await _known(session, names)]
 
         return in_session(target, run)
 
@@ -225,10 +233,9 @@ def delete(
     """
 
     async def run(session: Session) -> list[ScheduleChange]:
-        for name in names:  # a name that nobody has is an error, before anything is deleted
-            await session.questions.explain_schedule(name)
-        sentence = f"delete {plural(len(names), 'schedule')} in {session.store}"
-        confirm(f"{sentence}: {', '.join(names)}", confirmed=yes)
-        return [await session.actions.delete_schedule(name) for name in names]
+        known = await _known(session, names)
+        sentence = f"delete {plural(len(known), 'schedule')} in {session.store}"
+        confirm(f"{sentence}: {', '.join(known)}", confirmed=yes)
+        return [await session.actions.delete_schedule(name) for name in known]
 
     return in_session(target, run)

@@ -19,8 +19,9 @@ ON_TIME = timedelta(seconds=10)
 LOOK_AGAIN = timedelta(seconds=5)
 """Between two looks whether the sequence that a tick waits for has ended; the worker that ran it
 looks at once."""
-UNREADABLE_PAUSE = timedelta(seconds=30)
-"""Until the next look at a schedule whose ticks a worker cannot compute."""
+UNREADABLE_PAUSES = timedelta(seconds=5), timedelta(seconds=30)
+"""Until the next look at a schedule whose ticks a worker cannot compute: the first time, when
+another worker may still fire the tick in time, and after that."""
 MOST_COUNTED = 100_000
 """Missed ticks of one outage that are counted."""
 MOST_COUNTED_BY_CRON = 200
@@ -85,11 +86,12 @@ def decide(schedule: ScheduleRecord, now: datetime, *, running: bool) -> Decisio
 
 def postpone(schedule: ScheduleRecord, now: datetime) -> Decision:
     """Another worker may be able to compute the ticks; this one looks again later."""
+    pause = UNREADABLE_PAUSES[schedule.waiting_tick is not None]
     return Decision(
         start=(),
         cancel=False,
         waiting_tick=schedule.waiting_tick or schedule.next_at,
-        next_at=now + UNREADABLE_PAUSE,
+        next_at=now + pause,
         skips=(),
     )
 

@@ -9,6 +9,7 @@ from headway.domain.job import AttemptRecord, JobRecord
 from headway.ports.statement import Operation
 from headway.stores.memory.row import JobRow, to_record
 from headway.stores.memory.table import JobTable, moment
+from headway.stores.memory.transaction import Locked
 
 
 class MemoryRead(JobTable):
@@ -38,11 +39,18 @@ class MemoryRead(JobTable):
         return [to_record(row) for _, _, row in late[: max(limit, 0)]]
 
     def current(
-        self, sequence_ids: Sequence[str], *, lock: bool = False
+        self, sequence_ids: Sequence[str], *, lock: bool = False, wait: bool = True
     ) -> Operation[list[JobRecord | None]]:
         yield from ()
         reach = self._lock_last if lock else self._read_last
-        lasts = [reach(sequence_id) for sequence_id in sequence_ids]
+        lasts: list[JobRow | None] = []
+        for sequence_id in sequence_ids:
+            try:
+                lasts.append(reach(sequence_id))
+            except Locked:
+                if wait:
+                    raise
+                lasts.append(None)
         return [None if row is None else to_record(row) for row in lasts]
 
     def blocker_outputs(self, job_ids: Sequence[str]) -> Operation[dict[str, list[str | None]]]:

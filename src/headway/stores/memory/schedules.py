@@ -39,6 +39,16 @@ class MemorySchedules(ScheduleTable):
                 answers.append(Inserted(job.id, row.run_at, deduplicated=taken is not None))
         return answers
 
+    def add_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[list[str]]:
+        yield from ()
+        added: list[str] = []
+        for schedule in schedules:
+            row = self._lock_schedule(schedule.name)
+            if row.content[0] is None:
+                row.content = schedule, ()
+                added.append(schedule.name)
+        return added
+
     def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:
         yield from ()
         for schedule in schedules:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.domain.job import AttemptRecord, JobRecord
-from headway.drivers.mongodb import Command
+from headway.drivers.mongodb import Command, Try, TryRequest
 from headway.ports.statement import Operation, reading
 from headway.stores.mongodb.documents import MongoPart, present, to_attempt, to_record
 
@@ -39,24 +39,42 @@ class MongoRead(MongoPart):
 
     @reading
     def current(
-        self, sequence_ids: Sequence[str], *, lock: bool = False
+        self, sequence_ids: Sequence[str], *, lock: bool = False, wait: bool = True
     ) -> Operation[list[JobRecord | None]]:
         documents = yield from self._commands.last_jobs(sequence_ids, None, alone=not lock)
-        if lock and documents:
-            # Only a write keeps others from writing until the transaction ends.
-            yield Command(
-                {
-                    "update": self._names.job,
-                    "updates": [
-                        {
-                            "q": {"_id": {"$in": sorted(d["_id"] for d in documents.values())}},
-                            "u": {"$inc": {"locks": 1}},
-                            "multi": True,
-                        }
-                    ],
-                }
-            )
-        return [to_record(documents[id]) if id in documents else None for id in sequence_ids]
+        ids = sorted(document["_id"] for document in documents.values())
+        held: set[str] = set()
+        if lock and ids and wait:
+            yield self._lock_jobs(ids)
+        elif lock and ids:
+            held = yield from self._lock_free(ids)
+        return [
+            to_record(documents[id])
+            if id in documents and documents[id]["_id"] not in held
+            else None
+            for id in sequence_ids
+        ]
+
+    def _lock_free(self, ids: Sequence[str]) -> Operation[set[str]]:
+        """Lock those of these jobs that no other transaction holds; the others. A held job ends the
+        try; the next one locks the jobs one by one, and leaves it out."""
+        this: Try = yield TryRequest()
+        held: set[str] = this.memory.setdefault("held", set())
+        ended: Sequence[str] = this.memory.pop("locking", ())
+        if len(ended) == 1:
+            held.update(ended)
+        apart = this.memory["apart"] = bool(ended) or this.memory.get("apart", False)
+        free = [id for id in ids if id not in held]
+        for group in [[id] for id in free] if apart else [free]:
+            this.memory["locking"] = group
+            yield self._lock_jobs(group)
+            del this.memory["locking"]
+        return held
+
+    def _lock_jobs(self, ids: Sequence[str]) -> Command:
+        """Only a write keeps others from writing until the transaction ends."""
+        change = {"q": {"_id": {"$in": ids}}, "u": {"$inc": {"locks": 1}}, "multi": True}
+        return Command({"update": self._names.job, "updates": [change]})
 
     @reading
     def blocker_outputs(self, job_ids: Sequence[str]) -> Operation[dict[str, list[str | None]]]:

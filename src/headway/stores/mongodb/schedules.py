@@ -150,6 +150,13 @@ class MongoSchedules(MongoPart):
             yield Command({"insert": self._names.job, "documents": part})
         return answers
 
+    def add_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[list[str]]:
+        taken = yield from self._read_schedules([each.name for each in schedules], alone=False)
+        new = [each for each in schedules if each.name not in taken]
+        if new:
+            yield from self.put_schedules(new)
+        return [each.name for each in new]
+
     def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:
         alone = len(schedules) == 1
         changes = map(_replacement, schedules)

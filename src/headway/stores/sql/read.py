@@ -38,10 +38,11 @@ class SqlRead(SqlPart):
 
     @reading
     def current(
-        self, sequence_ids: Sequence[str], *, lock: bool = False
+        self, sequence_ids: Sequence[str], *, lock: bool = False, wait: bool = True
     ) -> Operation[list[JobRecord | None]]:
         known = [id for id in sequence_ids if is_id(id)]
-        statement = self._sql["current_locked" if lock else "current"]
+        locked = "current_locked" if wait else "current_free"
+        statement = self._sql[locked if lock else "current"]
         while True:
             rows = yield Statement(statement, (known,), alone=not lock)
             found = {record.sequence_id: record for record in self._records(rows)}
@@ -50,7 +51,9 @@ class SqlRead(SqlPart):
             # While we waited for the lock, the job may have been continued: look again.
             rows = yield Statement(self._sql["current"], (known,))
             latest = {record.sequence_id: record.id for record in self._records(rows)}
-            if latest == {id: record.id for id, record in found.items()}:
+            if all(latest.get(id) == record.id for id, record in found.items()) and (
+                not wait or len(latest) == len(found)
+            ):
                 break
         return [found.get(id) for id in sequence_ids]
 

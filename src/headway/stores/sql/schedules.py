@@ -57,33 +57,14 @@ class SqlSchedules(SqlPart):
             for job in jobs
         ]
 
+    def add_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[list[str]]:
+        values = list(map(self._values, schedules))
+        rows = yield Statement(self._sql["add_schedules"], (), values, alone=True)
+        return [row[0] for row in rows]
+
     def put_schedules(self, schedules: Sequence[ScheduleRecord]) -> Operation[None]:
-        stamp = self._dialect.stamp
-        yield Statement(
-            self._sql["put_schedules"],
-            (),
-            [
-                (
-                    each.name,
-                    each.definition.encode(),
-                    each.declaration,
-                    msgspec.json.encode(each.replaced).decode(),
-                    stamp(each.next_at),
-                    stamp(each.waiting_tick),
-                    stamp(each.paused_at),
-                    stamp(each.last_tick),
-                    stamp(each.last_at),
-                    each.last_sequence_id,
-                    each.fired,
-                    each.skipped,
-                    each.runs,
-                    stamp(each.created_at),
-                    stamp(each.changed_at),
-                )
-                for each in schedules
-            ],
-            alone=True,
-        )
+        values = list(map(self._values, schedules))
+        yield Statement(self._sql["put_schedules"], (), values, alone=True)
 
     @reading
     def schedules(
@@ -180,6 +161,26 @@ class SqlSchedules(SqlPart):
         yield Statement(self._sql["delete_schedule_runs"], (list(names),))
         rows = yield Statement(self._sql["delete_schedules"], (list(names),))
         return [row[0] for row in rows]
+
+    def _values(self, schedule: ScheduleRecord) -> tuple[object, ...]:
+        stamp = self._dialect.stamp
+        return (
+            schedule.name,
+            schedule.definition.encode(),
+            schedule.declaration,
+            msgspec.json.encode(schedule.replaced).decode(),
+            stamp(schedule.next_at),
+            stamp(schedule.waiting_tick),
+            stamp(schedule.paused_at),
+            stamp(schedule.last_tick),
+            stamp(schedule.last_at),
+            schedule.last_sequence_id,
+            schedule.fired,
+            schedule.skipped,
+            schedule.runs,
+            stamp(schedule.created_at),
+            stamp(schedule.changed_at),
+        )
 
     def _schedule(self, row: Row) -> ScheduleRecord:
         time, maybe = self._dialect.time, partial(maybe_time, self._dialect)

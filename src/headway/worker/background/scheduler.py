@@ -64,6 +64,8 @@ class Scheduler:
         """When to look whether a tick has come or not."""
         self._lag = 0.0
         """Seconds that this worker comes after a tick."""
+        self._reads_all = True
+        """Whether this worker could compute the ticks of all schedules that it found."""
         self._check_at = 0.0
         self._woken = asyncio.Event()
 
@@ -159,7 +161,10 @@ class Scheduler:
     def _follow(self, fired: Fired, *, came: bool) -> None:
         """Decide when to look again. `came`: a tick had come."""
         seconds = fired.next_in
-        if fired.schedules:
+        self._reads_all = self._reads_all and not fired.unreadable
+        if not self._reads_all:
+            self._lag = HEAD_START * (1 + random())  # after all that may be able to
+        elif fired.schedules:
             self._lag = 0.0
         elif came and (seconds is None or not 0 < seconds <= HEAD_START):
             self._lag = HEAD_START * (1 + random()) / 2  # another worker was first

@@ -89,6 +89,35 @@ async def a_declared_schedule_is_stored(store: Store) -> None:
     assert not await store.run(is_declared, store, {"nightly": NEW})
 
 
+@case.only(kit.has_transactions)
+async def a_schedule_that_is_put_meanwhile_is_not_written_over_by_a_declaration(
+    store: Store,
+) -> None:
+    async with store.begin() as tx:
+        await store.run_in(tx, changes.put, store, "nightly", NEWER, T0)
+        await store.run_in(tx, changes.pause, store, "nightly", T0)
+        starting = asyncio.create_task(deploy(store, "w", OLD))
+        await asyncio.sleep(0.2)
+    await starting
+    record = await kit.schedule_of(store)
+    assert (record.definition, record.declaration, record.paused_at) == (NEWER, None, T0)
+    assert await deploy(store, "w", OLD) == ["nightly"]
+
+
+@case.only(kit.has_transactions)
+async def a_schedule_that_is_put_meanwhile_keeps_its_pause_and_its_runs(store: Store) -> None:
+    async with store.begin() as tx:
+        await store.run_in(tx, changes.put, store, "nightly", OLD, T0)
+        id, _ = await store.run_in(tx, changes.trigger, store, "nightly", T0, watched=False)
+        await store.run_in(tx, changes.pause, store, "nightly", T0)
+        other = asyncio.create_task(put(store, NEW))
+        await asyncio.sleep(0.2)
+    await other
+    record = await kit.schedule_of(store)
+    assert (record.definition, record.paused_at) == (NEW, T0)
+    assert (record.last_sequence_id, record.fired, record.runs) == (id, 1, 1)
+
+
 @case
 async def a_declaration_that_is_stored_changes_nothing(store: Store) -> None:
     await deploy(store, "w", OLD)

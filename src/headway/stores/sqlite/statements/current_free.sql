@@ -1,0 +1,2 @@
+-- SQLite's one writer needs no lock.
+/*current*/
