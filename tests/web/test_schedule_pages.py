@@ -16,9 +16,9 @@ from playwright.async_api import expect
 from headway import Cron, Every
 from headway.schedules.firing import fire
 from headway.web import Token
-from tests.web.conftest import Visitor
+from tests.web.conftest import TOKEN, Visitor
 from tests.web.shop import Shop
-from tests.web.test_access import BEARER, TOKEN, form_token, visiting
+from tests.web.test_access import BEARER, form_token, visiting
 
 in_memory = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
