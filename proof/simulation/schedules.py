@@ -331,7 +331,7 @@ class _Run:
 
     def _check_runs(self, record: ScheduleRecord, ids: set[str]) -> None:
         memory = self._world.memory
-        runs = memory.run_sync(memory.schedule_runs, record.name)
+        (runs,) = memory.run_sync(memory.schedule_runs, [record.name])
         _expect(len(runs) == min(record.runs, KEPT_RUNS), "runs are kept", f"{record}")
         for run in runs:
             started = tick_id(record.name, run.tick) in ids

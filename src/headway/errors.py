@@ -126,11 +126,16 @@ class JobNotFound(HeadwayError):
 
 
 class ScheduleNotFound(HeadwayError, LookupError):
-    """There is no schedule of this name."""
+    """There is no stored schedule of this name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, declared: bool = False) -> None:
         self.name = name
-        super().__init__(f"there is no schedule {name!r}; `headway schedules list` shows them all")
+        if declared:
+            reason = "is declared, and not stored yet: a worker stores it when it starts"
+            super().__init__(f"schedule {name!r} {reason}")
+        else:
+            advice = "`headway schedules list` shows them all"
+            super().__init__(f"there is no schedule {name!r}; {advice}")
 
 
 class WrongState(HeadwayError):

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from headway.ports.store import Store
-from headway.stores.memory import MemoryStore
 from headway.stores.mongodb import MongoStore
 from headway.testing.conformance.store import (
     CASES,
@@ -24,22 +23,17 @@ async def test_store(store: Store, case: StoreCase) -> None:
     await case.function(store)
 
 
-def races_on(store: Store) -> int:
-    """On MongoDB a race is two transactions of several round trips; in memory nothing happens
-    between the statements of one."""
-    return 500 if isinstance(store, MongoStore | MemoryStore) else 2_000
-
-
 @pytest.mark.long
 @pytest.mark.slow
 async def test_many_racing_pairs(store: Store) -> None:
-    await racing_pairs(store, races_on(store))
+    # On MongoDB each pair is two transactions of several round trips.
+    await racing_pairs(store, 500 if isinstance(store, MongoStore) else 2_000)
 
 
 @pytest.mark.long
 @pytest.mark.slow
 async def test_many_racing_deletions(store: Store) -> None:
-    await racing_deletions(store, races_on(store))
+    await racing_deletions(store, 2_000)
 
 
 def test_the_suite_is_large_and_its_names_are_unique() -> None:

@@ -19,6 +19,7 @@ from headway.domain.schedules.timetable import Every
 from headway.schedules.firing import fire
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.schedules import FEW, LockSearch
+from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import T0, at
 from tests.stores.test_mongodb import ANSWERS_LOST, failing
 from tests.support.servers.mongodb import MongoReplicaSet
@@ -158,7 +159,7 @@ async def test_a_tick_is_fired_once_though_an_answer_is_lost(
     with failing(mongo_replica_set, command, **ANSWERS_LOST[command]):
         await fire_all(store)
     assert await fired(store) == dict.fromkeys(names, 1)
-    assert [len(await store.run(store.schedule_runs, name)) for name in names] == [1, 1, 1]
+    assert [len(await kit.runs_of(store, name)) for name in names] == [1, 1, 1]
 
 
 async def test_a_look_at_many_schedules_reads_those_that_are_due(
@@ -195,7 +196,7 @@ async def test_a_schedule_that_is_put_again_keeps_its_age_and_its_runs(store: Mo
     await store.run(store.put_schedules, [again])
     (found,) = await store.run(store.schedules, ["s00000"])
     assert found == msgspec.structs.replace(again, created_at=T0)
-    assert len(await store.run(store.schedule_runs, "s00000")) == 1
+    assert len(await kit.runs_of(store, "s00000")) == 1
 
 
 async def test_a_name_is_never_taken_for_an_expression(store: MongoStore) -> None:

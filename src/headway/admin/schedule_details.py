@@ -74,8 +74,9 @@ def read_schedules(
         cursor = found[-1].name
     recent: dict[str, list[ScheduleRun]] = {}
     if runs:
-        for each in found:
-            recent[each.name] = (yield from store.schedule_runs(each.name))[:runs]
+        names = [each.name for each in found]
+        last = yield from store.schedule_runs(names)
+        recent = {name: each[:runs] for name, each in zip(names, last, strict=True)}
     shown = [run.sequence_id for each in recent.values() for run in each]
     current = yield from _current(store, [*(each.last_sequence_id for each in found), *shown])
     return SchedulePage(
@@ -91,7 +92,7 @@ def read_schedule_detail(
     present = yield from store.time(now=now)
     workers = yield from store.workers()
     queues = yield from store.managed_queues()
-    runs = yield from store.schedule_runs(name)
+    (runs,) = yield from store.schedule_runs([name])
     around = Surroundings.of(present, workers, queues)
     shown = runs[:SHOWN_RUNS]
     current = yield from _current(
@@ -123,7 +124,7 @@ def read_schedule_why(
     present = yield from store.time(now=now)
     workers = yield from store.workers()
     queues = yield from store.managed_queues()
-    runs = yield from store.schedule_runs(name)
+    (runs,) = yield from store.schedule_runs([name])
     around = Surroundings.of(present, workers, queues)
     return (yield from explain_schedule(store, record, runs, workers, around))
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from headway.after_commit.observer_group import Observers
 from headway.after_commit.publisher import Publisher
@@ -16,10 +17,16 @@ from headway.domain.request import Request
 from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun
 from headway.domain.schedules.timetable import Timetable
 from headway.domain.validation import check_name, check_whole
+from headway.errors import ScheduleNotFound
+from headway.jobs.registry import Registry
 from headway.jobs.schedule_definition import ScheduleOptions, define_schedule
 from headway.ports.clock import Clock
+from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.schedules import changes
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SyncSchedules(SyncStoreCalls):
@@ -30,12 +37,14 @@ class SyncSchedules(SyncStoreCalls):
         store: Store,
         client: SyncClient,
         *,
+        registry: Registry,
         observers: Observers,
         clock: Clock,
         publisher: Publisher,
     ) -> None:
         super().__init__(store, observers=observers, clock=clock, publisher=publisher)
         self._client = client
+        self._registry = registry
 
     def put(
         self,
@@ -51,11 +60,23 @@ class SyncSchedules(SyncStoreCalls):
         now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
         InvalidRequest if the schedule is declared in code."""
         check_name("schedule", name)
+        if name in self._registry.schedules():
+            raise changes.declared_in_code(name)
         definition = define_schedule(name, timetable, request, {**options})
         now = self._clock.now()
         record, effects = self._run(tx, changes.put, self._store, name, definition, now)
         self._tell(tx, effects)
         return record
+
+    def _run(
+        self, tx: Any, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        try:
+            return super()._run(tx, operation, *args, **kwargs)
+        except ScheduleNotFound as error:
+            if error.name in self._registry.schedules():
+                raise ScheduleNotFound(error.name, declared=True) from None
+            raise
 
     def get(self, name: str, *, tx: Any = None) -> ScheduleRecord:
         """A schedule as it is now. Raises ScheduleNotFound."""
@@ -70,7 +91,7 @@ class SyncSchedules(SyncStoreCalls):
 
     def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:
         """The last 50 ticks of a schedule, newest first: started, or skipped and why."""
-        return self._run(tx, self._store.schedule_runs, _name(name))
+        return self._run(tx, changes.read_runs, self._store, _name(name))
 
     def pause(self, name: str, *, tx: Any = None) -> ScheduleRecord:
         """Start no jobs until `resume`; pausing twice is fine. Deploys leave it paused."""
@@ -88,7 +109,7 @@ class SyncSchedules(SyncStoreCalls):
 
     def trigger(self, name: str, *, tx: Any = None) -> SyncSequence[Any]:
         """Start the schedule's job now, besides its ticks, whatever its overlap. A paused schedule
-        can be triggered, too."""
+        can be triggered, too. Later ticks look at this run if no other one was running."""
         watched, now = self._publisher.watched, self._clock.now()
         id, effects = self._run(tx, changes.trigger, self._store, _name(name), now, watched=watched)
         self._tell(tx, effects)

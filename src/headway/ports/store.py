@@ -393,8 +393,8 @@ class Operations(Protocol):
         """Keep what firing changed in schedules that this transaction has locked."""
         ...
 
-    def schedule_runs(self, name: str) -> Operation[list[ScheduleRun]]:
-        """The last ticks of a schedule, at most `KEPT_RUNS`, newest first."""
+    def schedule_runs(self, names: Sequence[str]) -> Operation[list[list[ScheduleRun]]]:
+        """The last ticks of each of these schedules, at most `KEPT_RUNS`, newest first."""
         ...
 
     def delete_schedules(self, names: Sequence[str]) -> Operation[list[str]]:

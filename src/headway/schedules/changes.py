@@ -25,7 +25,7 @@ from headway.jobs.ids import new_id
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Inserted, Operations
 from headway.schedules.declaration import changed_schedule, new_schedule
-from headway.schedules.firing import insert_jobs
+from headway.schedules.firing import insert_jobs, running_schedules
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -36,6 +36,13 @@ def read_schedule(store: Operations, name: str) -> Operation[ScheduleRecord]:
     if record is None:
         raise ScheduleNotFound(name)
     return record
+
+
+@reading
+def read_runs(store: Operations, name: str) -> Operation[list[ScheduleRun]]:
+    yield from read_schedule(store, name)
+    (runs,) = yield from store.schedule_runs([name])
+    return runs
 
 
 def put(
@@ -50,12 +57,16 @@ def put(
             return new, _effects()
         (record,) = yield from store.schedules([name], lock=True)  # others were first
     if record.declared:
-        raise InvalidRequest(
-            f"schedule {name!r} is declared in code: change it there, or choose another name"
-        )
+        raise declared_in_code(name)
     record = changed_schedule(record, definition, time)
     yield from store.put_schedules([record])
     return record, _effects()
+
+
+def declared_in_code(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"schedule {name!r} is declared in code: change it there, or choose another name"
+    )
 
 
 def pause(
@@ -86,11 +97,12 @@ def resume(
 def trigger(
     store: Operations, name: str, now: datetime | None, *, watched: bool
 ) -> Operation[tuple[str, Effects]]:
-    """Start the schedule's job now, whatever else runs; the id of its sequence. The next ticks
-    treat it as the last run."""
+    """Start the schedule's job now, whatever else runs; the id of its sequence. For the next ticks
+    it is the last one, unless the sequence before it has not ended."""
     effects = Effects()
     time = yield from store.time(now=now)
     record = yield from _locked(store, name)
+    running = yield from running_schedules(store, [record])
     job = job_of_trigger(record, new_id(), time)
     yield from insert_jobs(store, [job], effects, watched=watched, now=time)
     yield from store.advance_schedules(
@@ -99,7 +111,7 @@ def trigger(
                 name=name,
                 next_at=record.next_at,
                 waiting_tick=record.waiting_tick,
-                started=(time, time, job.id),
+                started=None if running else (time, time, job.id),
                 fired=1,
                 skipped=0,
                 first_run=record.runs,

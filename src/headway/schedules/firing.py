@@ -69,7 +69,7 @@ def _start(
     now: datetime,
 ) -> Operation[None]:
     effects = fired.effects
-    running = yield from _running(store, due)
+    running = yield from running_schedules(store, due)
     decisions: list[tuple[ScheduleRecord, Decision]] = []
     until = monotonic() + MOST_COMPUTING
     for each in due:
@@ -111,11 +111,13 @@ def _start(
         ]
 
 
-def _running(store: Operations, due: Sequence[ScheduleRecord]) -> Operation[set[str]]:
+def running_schedules(
+    store: Operations, schedules: Sequence[ScheduleRecord]
+) -> Operation[set[str]]:
     """Names of the schedules whose last sequence has not ended, where that matters."""
     last = {
         each.last_sequence_id: each.name
-        for each in due
+        for each in schedules
         if each.last_sequence_id is not None and each.definition.overlap != "allow"
     }
     if not last:

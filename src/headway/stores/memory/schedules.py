@@ -128,10 +128,12 @@ class MemorySchedules(ScheduleTable):
             )
             row.content = record, (*runs, *advance.runs)[-KEPT_RUNS:]
 
-    def schedule_runs(self, name: str) -> Operation[list[ScheduleRun]]:
+    def schedule_runs(self, names: Sequence[str]) -> Operation[list[list[ScheduleRun]]]:
         yield from ()
-        runs = self._seen_schedule(name)[1]
-        return sorted(runs, key=lambda run: (run.at, run.tick), reverse=True)
+        return [
+            sorted(self._seen_schedule(name)[1], key=lambda run: (run.at, run.tick), reverse=True)
+            for name in names
+        ]
 
     def delete_schedules(self, names: Sequence[str]) -> Operation[list[str]]:
         yield from ()

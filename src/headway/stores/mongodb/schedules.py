@@ -234,12 +234,15 @@ class MongoSchedules(MongoPart):
             yield self._commands.update(part, collection=self._names.schedule)
 
     @reading
-    def schedule_runs(self, name: str) -> Operation[list[ScheduleRun]]:
+    def schedule_runs(self, names: Sequence[str]) -> Operation[list[list[ScheduleRun]]]:
         documents = yield self._commands.find(
-            {"_id": name}, {"history": 1}, collection=self._names.schedule
+            {"_id": {"$in": list(names)}}, {"history": 1}, collection=self._names.schedule
         )
-        runs = [_to_run(entry) for document in documents for entry in document.get("history", ())]
-        return sorted(runs, key=lambda run: (run.at, run.tick), reverse=True)
+        found = {
+            document["_id"]: sorted(map(_to_run, document.get("history", ())), key=_age)
+            for document in documents
+        }
+        return [found.get(name, [])[::-1] for name in names]
 
     def delete_schedules(self, names: Sequence[str]) -> Operation[list[str]]:
         found = yield self._commands.find(
@@ -382,6 +385,10 @@ def _to_record(document: Document) -> ScheduleRecord:
         created_at=moment(document["created_at"]),
         changed_at=moment(document["changed_at"]),
     )
+
+
+def _age(run: ScheduleRun) -> tuple[datetime, datetime]:
+    return run.at, run.tick
 
 
 def _from_run(run: ScheduleRun) -> Document:

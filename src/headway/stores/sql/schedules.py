@@ -147,15 +147,16 @@ class SqlSchedules(SqlPart):
             )
 
     @reading
-    def schedule_runs(self, name: str) -> Operation[list[ScheduleRun]]:
-        rows = yield Statement(self._sql["schedule_runs"], (name,), alone=True)
+    def schedule_runs(self, names: Sequence[str]) -> Operation[list[list[ScheduleRun]]]:
+        rows = yield Statement(self._sql["schedule_runs"], (list(names),), alone=True)
         time = self._dialect.time
-        return [
-            ScheduleRun(
+        found: dict[str, list[ScheduleRun]] = {}
+        for name, tick, at, sequence_id, skipped in rows:
+            run = ScheduleRun(
                 tick=time(tick), at=time(at), sequence_id=maybe_id(sequence_id), skipped=skipped
             )
-            for tick, at, sequence_id, skipped in rows
-        ]
+            found.setdefault(name, []).append(run)
+        return [found.get(name, []) for name in names]
 
     def delete_schedules(self, names: Sequence[str]) -> Operation[list[str]]:
         yield Statement(self._sql["delete_schedule_runs"], (list(names),))

@@ -18,7 +18,12 @@ from headway.domain.lease import Verdict
 from headway.domain.lifecycle import after_expiry
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
-from headway.domain.schedules.schedule import ScheduleDefinition, ScheduledJob, ScheduleRecord
+from headway.domain.schedules.schedule import (
+    ScheduleDefinition,
+    ScheduledJob,
+    ScheduleRecord,
+    ScheduleRun,
+)
 from headway.domain.schedules.timetable import Every, Timetable
 from headway.domain.settlement import (
     Complete,
@@ -264,6 +269,11 @@ def schedule(name: str = "nightly", **fields: Any) -> ScheduleRecord:
 
 async def put(store: Store, *schedules: ScheduleRecord) -> None:
     await store.run(store.put_schedules, schedules)
+
+
+async def runs_of(store: Store, name: str) -> list[ScheduleRun]:
+    (runs,) = await store.run(store.schedule_runs, [name])
+    return runs
 
 
 async def schedule_of(store: Store, name: str = "nightly") -> ScheduleRecord:

@@ -358,7 +358,7 @@ async def a_trigger_starts_a_job_now(store: Store) -> None:
     assert await kit.schedule_of(store) == structs.replace(
         before, last_tick=now, last_at=now, last_sequence_id=id, fired=1, runs=1
     )
-    (run,) = await store.run(store.schedule_runs, "nightly")
+    (run,) = await kit.runs_of(store, "nightly")
     assert (run.tick, run.sequence_id) == (now, id)
     # The next tick treats it as the last run.
     await fired_at(store, NOON)
@@ -376,6 +376,19 @@ async def a_trigger_does_not_ask_what_runs(store: Store) -> None:
     assert len(await jobs_of(store)) == 4
     record = await kit.schedule_of(store)
     assert (record.fired, record.paused_at, record.next_at) == (4, NOON, NOON + HOUR)
+
+
+@case
+async def a_trigger_beside_a_run_does_not_hide_that_run_from_ticks(store: Store) -> None:
+    await put(store, OLD, NOON - HOUR)
+    await fired_at(store, NOON)
+    (running,) = await jobs_of(store)
+    now = NOON + timedelta(minutes=1)
+    id, _ = await store.run(changes.trigger, store, "nightly", now, watched=False)
+    assert (await kit.schedule_of(store)).last_sequence_id == running.id
+    await store.run(store.cancel, [id], now=now)
+    await fired_at(store, NOON + HOUR)
+    assert await counts(store) == (2, 1)  # the first run has not ended
 
 
 @case
@@ -461,7 +474,7 @@ async def a_schedule_that_was_put_can_be_deleted(store: Store) -> None:
     await fired_at(store, NOON)
     assert (await store.run(changes.delete, store, "nightly", NOON)).name == record.name
     assert await store.run(store.list_schedules) == []
-    assert await store.run(store.schedule_runs, "nightly") == []
+    assert await kit.runs_of(store, "nightly") == []
     assert len(await jobs_of(store)) == 1
     with raises(ScheduleNotFound):
         await store.run(changes.delete, store, "nightly", NOON)

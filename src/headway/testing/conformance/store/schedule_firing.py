@@ -93,7 +93,7 @@ async def a_tick_starts_one_job(store: Store) -> None:
     record = await kit.schedule_of(store)
     assert (record.last_tick, record.last_at, record.last_sequence_id) == (NOON, now, job.id)
     assert (record.next_at, record.fired, record.skipped) == (NOON + HOUR, 1, 0)
-    (run,) = await store.run(store.schedule_runs, "nightly")
+    (run,) = await kit.runs_of(store, "nightly")
     assert (run.tick, run.at, run.sequence_id, run.skipped) == (NOON, now, job.id, None)
 
 
@@ -157,7 +157,7 @@ async def a_firing_that_is_cut_off_after_any_statement_leaves_nothing(store: Sto
     now = NOON + HOUR
 
     async def everything() -> object:
-        runs = [await store.run(store.schedule_runs, name) for name in ("nightly", "other")]
+        runs = [await kit.runs_of(store, name) for name in ("nightly", "other")]
         return await store.run(store.list_schedules), runs, await kit.snapshot(store)
 
     before = await everything()
@@ -286,7 +286,7 @@ async def skip_starts_nothing_while_the_last_one_runs(store: Store) -> None:
     ]
     assert await ticks_of(store) == hours(0)
     assert await counts(store) == (1, 1)
-    newest, _ = await store.run(store.schedule_runs, "nightly")
+    newest, _ = await kit.runs_of(store, "nightly")
     assert (newest.tick, newest.sequence_id, newest.skipped) == (NOON + HOUR, None, "overlap")
     record = await kit.schedule_of(store)
     assert (record.last_tick, record.next_at) == (NOON, NOON + 2 * HOUR)
@@ -400,7 +400,7 @@ async def of_the_ticks_that_wait_the_newest_one_starts(store: Store) -> None:
     await fired_at(store, NOON + 4 * HOUR)
     assert await ticks_of(store) == hours(0, 4)
     assert await counts(store) == (2, 3)
-    skipped = [run.tick for run in await store.run(store.schedule_runs, "nightly") if run.skipped]
+    skipped = [run.tick for run in await kit.runs_of(store, "nightly") if run.skipped]
     assert sorted(skipped) == hours(1, 2, 3)
 
 
@@ -458,7 +458,7 @@ async def a_tick_after_more_than_10_seconds_was_missed(store: Store, catch_up: C
         ScheduleSkipped("nightly", kit.TYPE, "default", NOON, "missed", 1, replaced=False)
     ]
     assert await counts(store) == (0, 1)
-    (run,) = await store.run(store.schedule_runs, "nightly")
+    (run,) = await kit.runs_of(store, "nightly")
     assert (run.tick, run.at, run.sequence_id, run.skipped) == (NOON, now, None, "missed")
     assert (await kit.schedule_of(store)).last_at is None
 
@@ -498,7 +498,7 @@ async def all_starts_the_newest_so_many(store: Store) -> None:
         NOON + 9 * HOUR,
         tick_id("nightly", NOON + 9 * HOUR),
     )
-    runs = await store.run(store.schedule_runs, "nightly")
+    runs = await kit.runs_of(store, "nightly")
     assert [(run.tick, run.skipped) for run in runs] == [
         (NOON + 9 * HOUR, None),
         (NOON + 8 * HOUR, None),
@@ -543,8 +543,7 @@ async def after_three_days_one_tick_is_caught_up(store: Store) -> None:
     assert await ticks_of(store) == [NOON + timedelta(days=3)]
     assert await counts(store) == (1, 72)
     assert await ticks_of(store, "minutes") == [NOON + timedelta(days=3, minutes=5)]
-    # Of very many missed ticks not all are counted.
-    assert await counts(store, "minutes") == (1, 1_000)
+    assert await counts(store, "minutes") == (1, 3 * 24 * 60 + 5)
     assert (await fired_at(store, now)).schedules == 0
 
 

@@ -126,7 +126,7 @@ async def schedules_are_answered_in_the_order_asked_for(store: Store) -> None:
 async def no_schedules_are_fine(store: Store) -> None:
     assert await store.run(store.list_schedules) == []
     assert await due(store) == []
-    assert await store.run(store.schedule_runs, "nightly") == []
+    assert await kit.runs_of(store, "nightly") == []
     assert await store.run(store.delete_schedules, ["nightly"]) == []
 
 
@@ -336,14 +336,14 @@ async def runs_are_kept_newest_first(store: Store) -> None:
     runs = (started, run(2, skipped="missed"), run(3, skipped="overlap"))
     other = run(9, sequence_id=kit.new_id())
     await store.run(store.advance_schedules, [advance("a", runs=runs), advance("b", runs=(other,))])
-    assert await store.run(store.schedule_runs, "a") == list(reversed(runs))
-    assert await store.run(store.schedule_runs, "b") == [other]
+    assert await kit.runs_of(store, "a") == list(reversed(runs))
+    assert await kit.runs_of(store, "b") == [other]
     # Ticks that were fired together, and one that was fired late.
     at_once = tuple(run(n, at=at(50)) for n in (7, 8, 9))
     late = run(5, at=at(60))
     await store.run(store.advance_schedules, [advance("a", first_run=3, runs=(*at_once, late))])
     expected = [late, *reversed(at_once), *reversed(runs)]
-    assert await store.run(store.schedule_runs, "a") == expected
+    assert await kit.runs_of(store, "a") == expected
 
 
 @case
@@ -356,9 +356,9 @@ async def the_last_runs_of_a_schedule_are_kept(store: Store) -> None:
         await store.run(store.advance_schedules, [advance(first_run=written, runs=runs)])
         written += count
         kept = [run(n) for n in range(max(written - KEPT_RUNS, 0), written)]
-        assert await store.run(store.schedule_runs, "nightly") == kept[::-1]
+        assert await kit.runs_of(store, "nightly") == kept[::-1]
     assert (await kit.schedule_of(store)).runs == written
-    assert await store.run(store.schedule_runs, "other") == [run(0)]
+    assert await kit.runs_of(store, "other") == [run(0)]
 
 
 @case
@@ -373,12 +373,12 @@ async def a_deleted_schedule_is_gone_with_its_runs(store: Store) -> None:
     assert [each.name for each in await store.run(store.list_schedules)] == ["b"]
     assert await store.run(store.schedules, ["a", "b"]) == [None, await kit.schedule_of(store, "b")]
     assert await due(store) == ["b"]
-    assert await store.run(store.schedule_runs, "a") == []
-    assert await store.run(store.schedule_runs, "b") == [run(1)]
+    assert await kit.runs_of(store, "a") == []
+    assert await kit.runs_of(store, "b") == [run(1)]
     assert (await kit.read(store, job.id)).schedule == "a"
     assert await store.run(store.delete_schedules, ["a"]) == []
     await kit.put(store, kit.schedule("a"))
-    assert await store.run(store.schedule_runs, "a") == []
+    assert await kit.runs_of(store, "a") == []
     assert await kit.schedule_of(store, "a") == kit.schedule("a")
 
 
@@ -481,7 +481,7 @@ async def a_successor_keeps_the_schedule_of_the_first_job(store: Store) -> None:
 async def all_of(store: Store) -> object:
     """All schedules, their runs and the jobs."""
     records = await store.run(store.list_schedules)
-    runs = [await store.run(store.schedule_runs, record.name) for record in records]
+    runs = [await kit.runs_of(store, record.name) for record in records]
     return records, runs, await kit.snapshot(store)
 
 
@@ -529,7 +529,7 @@ async def nobody_sees_changes_of_schedules_before_the_commit(store: Store) -> No
         assert await store.run(store.next_schedule, [], now=T0) == next_before
         seen = await store.run_in(tx, store.schedules, ["advanced", "deleted", "new"])
         assert [each and each.fired for each in seen] == [1, None, 0]
-        assert await store.run_in(tx, store.schedule_runs, "advanced") == [run(2), run(1)]
+        assert await store.run_in(tx, store.schedule_runs, ["advanced"]) == [[run(2), run(1)]]
     assert await all_of(store) != before
 
 
