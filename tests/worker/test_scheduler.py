@@ -534,10 +534,11 @@ async def test_a_worker_that_cannot_read_a_schedule_leaves_it_to_others(
     assert len(firing.harness.seen(ScheduleFailed)) == 1
 
 
-async def test_many_ticks_to_compute_are_left_to_further_transactions(
-    firing: Firing, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "value"), [("MOST_COMPUTING", 0.0), ("MOST_STARTED", 1)])
+async def test_many_ticks_are_left_to_further_transactions(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
 ) -> None:
-    monkeypatch.setattr("headway.schedules.firing.MOST_COMPUTING", 0.0)
+    monkeypatch.setattr(f"headway.schedules.firing.{limit}", value)
     for number in range(3):
         await firing.put(f"s{number}")
     scheduler = firing.scheduler("a")

@@ -23,6 +23,8 @@ from headway.ports.store import Operations
 
 MOST_AT_ONCE = 500
 """Schedules that one transaction fires."""
+MOST_STARTED = 10_000
+"""Jobs after which the other due schedules are left to the next transaction."""
 MOST_COMPUTING = 1.0
 """Seconds after which the other due schedules are left to the next transaction. After an outage a
 schedule has up to thousands of ticks to compute, and meanwhile no lease is renewed."""
@@ -70,9 +72,9 @@ def _start(
     effects = fired.effects
     running = yield from _running(store, due)
     decisions: list[tuple[ScheduleRecord, Decision]] = []
-    until = monotonic() + MOST_COMPUTING
+    until, started_jobs = monotonic() + MOST_COMPUTING, 0
     for each in due:
-        if decisions and monotonic() >= until:
+        if decisions and (monotonic() >= until or started_jobs >= MOST_STARTED):
             break
         try:
             decision = decide(each, now, running=each.name in running)
@@ -82,6 +84,7 @@ def _start(
             queue = each.definition.job.queue
             effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
+        started_jobs += len(decision.start)
     cancelled = [each for each, one in decisions if one.cancel]
     held = yield from _cancel(store, cancelled, effects, now)
     decisions = [(each, one) for each, one in decisions if each.name not in held]
