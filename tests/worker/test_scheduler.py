@@ -275,6 +275,21 @@ async def test_a_run_that_its_own_transaction_holds_keeps_no_other_schedule_from
             await observed.until(ScheduleFired, schedule="cancels")
 
 
+async def test_a_held_schedule_that_is_declared_already_does_not_hold_up_a_new_worker(
+    locking_url: str,
+) -> None:
+    observed = ObservedApp(locking_url)
+    app = observed.app
+    app.schedule("held", Every(hours=1), observed.write.request("a"))
+    async with app:
+        await observed.worker().run(drain=True)
+        app.schedule("new", Every(seconds=1), observed.write.request("b"))
+        async with app.store.begin() as tx:
+            await app.schedules.pause("held", tx=tx)
+            async with observed.working(), asyncio.timeout(5):
+                await observed.until(ScheduleFired, schedule="new")
+
+
 async def test_a_drain_fires_the_ticks_that_have_come(observed: ObservedApp) -> None:
     app = observed.app
     put = await app.schedules.put("soon", once_in(0.1), observed.write.request("a"))
