@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -27,12 +27,13 @@ from headway.domain.events import (
     WorkerRecovered,
     WorkerTroubled,
 )
-from headway.domain.job import JobState
+from headway.domain.job import JobState, NewJob
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.errors import ScheduleNotFound, StoreUnreachable
 from headway.jobs.schedule_definition import define_schedule
 from headway.schedules import changes
+from headway.schedules.firing import fire
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
 from headway.worker.background.scheduler import CHECK_DECLARATIONS_EVERY, Scheduler
@@ -562,6 +563,27 @@ async def test_many_ticks_are_left_to_further_transactions(
     assert (await firing.look(scheduler))["fire"] == 3
     fired = [event.schedule for event in firing.harness.seen(ScheduleFired)]
     assert sorted(fired) == ["s0", "s1", "s2"]
+
+
+async def test_jobs_with_many_arguments_are_stored_with_several_statements(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.schedules.firing.MOST_CHARACTERS", 5)
+    store, insert, parts = firing.store, firing.store.insert_scheduled, list[int]()
+
+    def counting(jobs: Sequence[NewJob], **options: Any) -> Any:
+        parts.append(len(jobs))
+        return insert(jobs, **options)
+
+    monkeypatch.setattr(store, "insert_scheduled", counting)
+    definition = structs.replace(firing.minutely, catch_up=CatchUp.all(hours=1))  # input: {}
+    now = firing.clock.now()
+    await store.run(changes.put, store, "minutely", definition, now)
+    await store.run(fire, store, (), now=now + timedelta(minutes=5))
+    assert parts == [2, 2, 1]
+    (stored,) = await store.run(store.schedules, ["minutely"])
+    assert stored is not None
+    assert stored.fired == 5
 
 
 @asynccontextmanager
