@@ -40,9 +40,9 @@ LINES: list[tuple[Any, str, str]] = [
     (schedule.job_of_tick, "tick, At(tick + delay)", "tick + delay, At(tick + delay)"),
     (schedule.job_of_tick, "tick, At(tick + delay)", "tick, At(tick)"),
     # Firing.
-    (firing._running, "not job.state.terminal", "True"),
+    (firing.running_schedules, "not job.state.terminal", "True"),
     (
-        firing._running,
+        firing.running_schedules,
         'and each.definition.overlap != "allow"',
         'and each.definition.overlap == "allow"',
     ),
@@ -57,7 +57,7 @@ LINES: list[tuple[Any, str, str]] = [
     (declaration.declare, "if is_alive(other, time)", "if True"),
     (declaration.declare, "elif record.declaration is None:", "elif False:"),
     (declaration.changed_schedule, "if definition.timetable == record.timetable:", "if False:"),
-    (changes.put, "elif record.declared:", "elif False:"),
+    (changes.put, "if record.declared:", "if False:"),
     (changes.pause, "waiting_tick=None", "waiting_tick=record.waiting_tick"),
     (changes.resume, "paused_at=None, next_at=next_at", "paused_at=None"),
     (changes.delete, "is_alive(each, time) and name in (each.schedules or {})", "False"),

@@ -163,9 +163,18 @@ def test_options_that_are_refused(reports: Reports) -> None:
     assert said == "overlap is 'skip', 'allow', 'queue_one' or 'cancel', not 'wait'"
     assert "catch_up" in reports.refused(request, catch_up=timedelta(hours=1))
     assert "jitter" in reports.refused(request, jitter=-1)
+    assert "jitter must be 100 years or less" in reports.refused(request, jitter=10**400)
     said = reports.refused(request, tz="Europe/Berlin")
     assert said == "there is no option 'tz'; there are overlap, catch_up, jitter"
     with pytest.raises(InvalidOption, match="Cron or Every, not str"):
         reports.app.schedule("name", cast("Any", "@hourly"), request)
     with pytest.raises(InvalidName):
         reports.app.schedule("two\nlines", HOURLY, request)
+
+
+@pytest.mark.parametrize(
+    "page", [{"after": 5}, {"after": "\ud800"}, {"limit": "1"}, {"limit": 1.5}, {"limit": 0}]
+)
+def test_pages_of_schedules_that_are_refused(reports: Reports, page: dict[str, Any]) -> None:
+    with pytest.raises((InvalidName, InvalidOption)):
+        reports.app.sync.schedules.list(**page)

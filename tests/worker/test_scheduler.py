@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -27,12 +27,13 @@ from headway.domain.events import (
     WorkerRecovered,
     WorkerTroubled,
 )
-from headway.domain.job import JobState
+from headway.domain.job import JobState, NewJob
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.errors import ScheduleNotFound, StoreUnreachable
 from headway.jobs.schedule_definition import define_schedule
 from headway.schedules import changes
+from headway.schedules.firing import fire
 from headway.stores.memory import MemoryStore
 from headway.testing.clock import ManualClock
 from headway.worker.background.scheduler import CHECK_DECLARATIONS_EVERY, Scheduler
@@ -300,6 +301,21 @@ async def test_a_run_that_its_own_transaction_holds_keeps_no_other_schedule_from
             assert not observed.seen(ScheduleFired, schedule="cancels")
             release.set()
             await observed.until(ScheduleFired, schedule="cancels")
+
+
+async def test_a_held_schedule_that_is_declared_already_does_not_hold_up_a_new_worker(
+    locking_url: str,
+) -> None:
+    observed = ObservedApp(locking_url)
+    app = observed.app
+    app.schedule("held", Every(hours=1), observed.write.request("a"))
+    async with app:
+        await observed.worker().run(drain=True)
+        app.schedule("new", Every(seconds=1), observed.write.request("b"))
+        async with app.store.begin() as tx:
+            await app.schedules.pause("held", tx=tx)
+            async with observed.working(), asyncio.timeout(5):
+                await observed.until(ScheduleFired, schedule="new")
 
 
 async def test_a_drain_fires_the_ticks_that_have_come(observed: ObservedApp) -> None:
@@ -576,10 +592,11 @@ async def test_a_worker_that_cannot_read_a_schedule_leaves_it_to_others(
     assert len(firing.harness.seen(ScheduleFailed)) == 1
 
 
-async def test_many_ticks_to_compute_are_left_to_further_transactions(
-    firing: Firing, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "value"), [("MOST_COMPUTING", 0.0), ("MOST_STARTED", 1)])
+async def test_many_ticks_are_left_to_further_transactions(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
 ) -> None:
-    monkeypatch.setattr("headway.schedules.firing.MOST_COMPUTING", 0.0)
+    monkeypatch.setattr(f"headway.schedules.firing.{limit}", value)
     for number in range(3):
         await firing.put(f"s{number}")
     scheduler = firing.scheduler("a")
@@ -588,6 +605,27 @@ async def test_many_ticks_to_compute_are_left_to_further_transactions(
     assert (await firing.look(scheduler))["fire"] == 3
     fired = [event.schedule for event in firing.harness.seen(ScheduleFired)]
     assert sorted(fired) == ["s0", "s1", "s2"]
+
+
+async def test_jobs_with_many_arguments_are_stored_with_several_statements(
+    firing: Firing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.schedules.firing.MOST_CHARACTERS", 5)
+    store, insert, parts = firing.store, firing.store.insert_scheduled, list[int]()
+
+    def counting(jobs: Sequence[NewJob], **options: Any) -> Any:
+        parts.append(len(jobs))
+        return insert(jobs, **options)
+
+    monkeypatch.setattr(store, "insert_scheduled", counting)
+    definition = structs.replace(firing.minutely, catch_up=CatchUp.all(hours=1))  # input: {}
+    now = firing.clock.now()
+    await store.run(changes.put, store, "minutely", definition, now)
+    await store.run(fire, store, (), now=now + timedelta(minutes=5))
+    assert parts == [2, 2, 1]
+    (stored,) = await store.run(store.schedules, ["minutely"])
+    assert stored is not None
+    assert stored.fired == 5
 
 
 @asynccontextmanager

@@ -86,7 +86,10 @@ class SyncSchedules(SyncStoreCalls):
         self, *, after: str | None = None, limit: int = 1_000, tx: Any = None
     ) -> builtins.list[ScheduleRecord]:
         """SyncSchedules by name, at most `limit`; `after` is the last name of the page before."""
+        check_whole("limit", limit)
         check_page(None, limit, "schedules")
+        if after:
+            _name(after)
         return self._run(tx, self._store.list_schedules, after=after, limit=limit)
 
     def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:

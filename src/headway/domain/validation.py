@@ -138,7 +138,7 @@ def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
         least = "0 seconds or more" if zero else "longer than 0 seconds"
         raise InvalidOption(f"{what} must be {least}, not {seconds!r}")
     if seconds > LONGEST:
-        years = 100 * (seconds / LONGEST)
+        years = 100 * (min(seconds, 1e300) / LONGEST)
         raise InvalidOption(f"{what} must be 100 years or less, not {years:.6g} years")
     return float(seconds)
 

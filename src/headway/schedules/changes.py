@@ -25,7 +25,7 @@ from headway.jobs.ids import new_id
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Inserted, Operations
 from headway.schedules.declaration import changed_schedule, new_schedule
-from headway.schedules.firing import insert_jobs, running_schedules
+from headway.schedules.firing import insert_in_parts, insert_jobs, running_schedules
 
 _MOMENT = timedelta(microseconds=1)
 
@@ -141,7 +141,7 @@ def backfill(
     jobs = [job_of_tick(record, tick) for tick in ticks]
     if not jobs:
         return [], effects
-    stored = yield from store.insert_scheduled(jobs, now=time)
+    stored = yield from insert_in_parts(store, jobs, time)
     effects.create(jobs, stored, watched)
     return stored, effects
 

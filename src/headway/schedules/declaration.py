@@ -42,7 +42,7 @@ def declare(
     are taken by schedules that were put at run time."""
     yield from store.save_worker(worker, now=now)
     time = yield from store.time(now=now)
-    stored = yield from store.schedules(list(declared), lock=True)
+    stored = yield from _lock_others(store, declared)
     workers = yield from store.workers()
     living = {
         (name, fingerprint)
@@ -76,6 +76,21 @@ def declare(
     if changed:
         yield from store.put_schedules(changed)
     return taken
+
+
+def _lock_others(
+    store: Operations, declared: Mapping[str, ScheduleDefinition]
+) -> Operation[list[ScheduleRecord | None]]:
+    """The stored schedules of these names. Locked are only those with another declaration, which
+    may be replaced: a transaction that holds one of the rest holds up no worker."""
+    stored = yield from store.schedules(list(declared))
+    others = [
+        name
+        for (name, definition), record in zip(declared.items(), stored, strict=True)
+        if record is not None and record.declaration not in (None, definition.fingerprint)
+    ]
+    locked = dict(zip(others, (yield from store.schedules(others, lock=True)), strict=True))
+    return [locked.get(name, record) for name, record in zip(declared, stored, strict=True)]
 
 
 def new_schedule(

@@ -20,10 +20,14 @@ from headway.domain.schedules.schedule import (
 )
 from headway.errors import HeadwayError
 from headway.ports.statement import Operation
-from headway.ports.store import Operations
+from headway.ports.store import Inserted, Operations
 
 MOST_AT_ONCE = 500
 """Schedules that one transaction fires."""
+MOST_STARTED = 10_000
+"""Jobs after which the other due schedules are left to the next transaction."""
+MOST_CHARACTERS = 16_000_000
+"""Characters of the arguments that one statement stores; PostgreSQL refuses more than 1 GB."""
 MOST_COMPUTING = 1.0
 """Seconds after which the other due schedules are left to the next transaction. After an outage a
 schedule has up to thousands of ticks to compute, and meanwhile no lease is renewed."""
@@ -71,9 +75,9 @@ def _start(
     effects = fired.effects
     running = yield from running_schedules(store, due)
     decisions: list[tuple[ScheduleRecord, Decision]] = []
-    until = monotonic() + MOST_COMPUTING
+    until, started_jobs = monotonic() + MOST_COMPUTING, 0
     for each in due:
-        if decisions and monotonic() >= until:
+        if decisions and (monotonic() >= until or started_jobs >= MOST_STARTED):
             break
         try:
             decision = decide(each, now, running=each.name in running)
@@ -83,6 +87,7 @@ def _start(
             queue = each.definition.job.queue
             effects.events.append(ScheduleFailed(each.name, each.type, queue, str(error)))
         decisions.append((each, decision))
+        started_jobs += len(decision.start)
     cancelled = [each for each, one in decisions if one.cancel]
     held = yield from _cancel(store, cancelled, effects, now)
     decisions = [(each, one) for each, one in decisions if each.name not in held]
@@ -155,9 +160,26 @@ def insert_jobs(
     """Store the jobs of ticks; the ids of those that were not stored before."""
     if not jobs:
         return set()
-    stored = yield from store.insert_scheduled(jobs, now=now)
+    stored = yield from insert_in_parts(store, jobs, now)
     effects.create(jobs, stored, watched)
     return {answer.id for answer in stored if not answer.deduplicated}
+
+
+def insert_in_parts(
+    store: Operations, jobs: Sequence[NewJob], now: datetime
+) -> Operation[list[Inserted]]:
+    """Store the jobs of ticks, with as many statements as their arguments need."""
+    stored: list[Inserted] = []
+    part: list[NewJob] = []
+    left = MOST_CHARACTERS
+    for job in jobs:
+        if part and len(job.input) > left:
+            stored += yield from store.insert_scheduled(part, now=now)
+            part, left = [], MOST_CHARACTERS
+        part.append(job)
+        left -= len(job.input)
+    stored += yield from store.insert_scheduled(part, now=now)
+    return stored
 
 
 def _advance(

@@ -148,6 +148,8 @@ def test_any_text_is_an_expression_or_refused(parts: list[str]) -> None:
         ("", "there is no time zone ''; use a name such as 'Europe/Berlin'"),
         ("../../etc/passwd", "there is no time zone '../../etc/passwd'; "),
         ("/etc/localtime", "there is no time zone '/etc/localtime'; "),
+        ("localtime", "there is no time zone 'localtime'; "),
+        ("right/Europe/Berlin", "there is no time zone 'right/Europe/Berlin'; did you mean "),
         ("\x00", "there is no time zone '\\x00'; "),
         ("\ud800", "there is no time zone '\\ud800'; "),
         ("x" * 5_000, "there is no time zone 'xxx"),

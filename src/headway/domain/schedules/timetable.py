@@ -24,6 +24,10 @@ _CHECKED_FROM: Final = datetime(2040, 1, 1, tzinfo=UTC)
 _SEARCHED: Final = timedelta(days=36_525)
 """29 February is the same day of the week after 40 years at the latest."""
 
+_OF_THE_MACHINE: Final = ("localtime", "posixrules", "posix/", "right/")
+"""Files in a time zone database that differ from machine to machine, or are missing there: workers
+would not agree on ticks."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cron:
@@ -255,9 +259,11 @@ def _find_zone(tz: object) -> tzinfo:
     if tz == "UTC":  # known without a time zone database
         return UTC
     try:
-        return ZoneInfo(tz)
+        if not tz.startswith(_OF_THE_MACHINE):
+            return ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        known = available_timezones()
+        pass
+    known = {name for name in available_timezones() if not name.startswith(_OF_THE_MACHINE)}
     if not known:
         raise ConfigurationError(
             f"Cron(tz={tz[:80]!r}) needs a time zone database, and this system has none: "
