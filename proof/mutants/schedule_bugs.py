@@ -56,7 +56,11 @@ LINES: list[tuple[Any, str, str]] = [
     ),
     (declaration.declare, "if is_alive(other, time)", "if True"),
     (declaration.declare, "elif record.declaration is None:", "elif False:"),
-    (declaration.changed_schedule, "if definition.timetable == record.timetable:", "if False:"),
+    (
+        declaration.changed_schedule,
+        "if definition.timetable == record.definition.timetable:",
+        "if False:",
+    ),
     (changes.put, "if record.declared:", "if False:"),
     (changes.pause, "waiting_tick=None", "waiting_tick=record.waiting_tick"),
     (changes.resume, "paused_at=None, next_at=next_at", "paused_at=None"),

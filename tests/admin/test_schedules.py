@@ -196,7 +196,7 @@ async def test_details(shop: Shop, clock: ManualClock) -> None:
     assert (first.outcome, first.triggered) == (RunOutcome.PENDING, False)
     assert (first.tick, first.skipped) == (NOON + HOUR, None)
     assert first.sequence_id == first.job_id
-    assert detail.schedule.last == hand
+    assert detail.schedule.last == first  # for overlap: it had not ended when the other began
 
 
 async def test_a_strip_of_the_last_runs(shop: Shop, clock: ManualClock) -> None:

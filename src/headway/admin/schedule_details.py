@@ -192,7 +192,7 @@ def _summary(
         last = _run(record, run, around.now, current)
     return ScheduleSummary(
         name=record.name,
-        timetable=str(record.timetable),
+        timetable=str(record.definition.timetable),
         type=record.type,
         queue=record.definition.job.queue,
         state=state,

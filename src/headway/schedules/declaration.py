@@ -62,12 +62,14 @@ def declare(
         elif record.declaration != fingerprint and not (
             fingerprint in record.replaced and (name, record.declaration) in living
         ):
-            replaced = [one for one in record.replaced if one != fingerprint]
+            earlier = tuple(one for one in record.replaced if one != fingerprint)
+            if earlier == record.replaced:  # it is new; else it was replaced before, and comes back
+                earlier = (record.declaration, *earlier)[:MOST_REPLACED]
             changed.append(
                 structs.replace(
                     changed_schedule(record, definition, time),
                     declaration=fingerprint,
-                    replaced=(record.declaration, *replaced)[:MOST_REPLACED],
+                    replaced=earlier,
                 )
             )
     if new:
@@ -113,7 +115,7 @@ def changed_schedule(
     same."""
     if definition == record.definition:
         return record
-    if definition.timetable == record.timetable:
+    if definition.timetable == record.definition.timetable:
         return structs.replace(record, definition=definition, changed_at=now)
     return structs.replace(
         record,

@@ -8,13 +8,24 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from headway.domain.due_time import NOW, At
-from headway.domain.job import NewJob
+from headway.domain.job import (
+    DEFAULT_MAX_ATTEMPTS,
+    DEFAULT_MAX_LOSSES,
+    DEFAULT_QUEUE,
+    NewJob,
+)
 from headway.domain.schedules.catch_up import CatchUp
-from headway.domain.schedules.timetable import Timetable, decode_timetable, encode_timetable
+from headway.domain.schedules.timetable import (
+    Cron,
+    Timetable,
+    decode_timetable,
+    encode_timetable,
+)
 from headway.domain.validation import check_kind, check_seconds
-from headway.errors import InvalidOption
+from headway.errors import InvalidOption, InvalidRequest
 
 Overlap = Literal["skip", "allow", "queue_one", "cancel"]
 """What a tick does while the sequence of the last tick has not ended: `skip` starts nothing,
@@ -48,6 +59,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     catch_up: CatchUp = CatchUp.latest()
     jitter: float = 0.0
     """Seconds: each job is due at its tick, or up to so much later."""
+    unreadable: str | None = None
+    """The definition as it is stored, if this version of Headway cannot read it."""
 
     def __post_init__(self) -> None:
         check_kind("catch_up", self.catch_up, CatchUp)
@@ -60,6 +73,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> str:
         """As JSON, equal for equal definitions."""
+        if self.unreadable is not None:
+            return self.unreadable
         timeout = self.job.timeout
         content = {
             "timetable": encode_timetable(self.timetable),
@@ -93,15 +108,33 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def decode_definition(text: str) -> ScheduleDefinition:
-    content: dict[str, Any] = msgspec.json.decode(text)
-    mode, within, at_most = content["catch_up"]
-    return ScheduleDefinition(
-        timetable=decode_timetable(content["timetable"]),
-        job=msgspec.convert(content["job"], ScheduledJob),
-        overlap=content["overlap"],
-        catch_up=CatchUp(mode, timedelta(seconds=within), at_most),
-        jitter=content["jitter"],
-    )
+    """Never raises: what a later version has written must not hold up other schedules."""
+    try:
+        content: dict[str, Any] = msgspec.json.decode(text)
+        mode, within, at_most = content["catch_up"]
+        return ScheduleDefinition(
+            timetable=decode_timetable(content["timetable"]),
+            job=msgspec.convert(content["job"], ScheduledJob),
+            overlap=content["overlap"],
+            catch_up=CatchUp(mode, timedelta(seconds=within), at_most),
+            jitter=content["jitter"],
+        )
+    except (ValueError, TypeError, LookupError, ArithmeticError):
+        return structs.replace(_UNREADABLE, unreadable=text)
+
+
+_UNREADABLE = ScheduleDefinition(
+    timetable=Cron.stored("unreadable", "UTC"),
+    job=ScheduledJob(
+        type="unreadable",
+        input="null",
+        queue=DEFAULT_QUEUE,
+        priority=0,
+        max_attempts=DEFAULT_MAX_ATTEMPTS,
+        max_losses=DEFAULT_MAX_LOSSES,
+        timeout=None,
+    ),
+)
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +172,16 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def timetable(self) -> Timetable:
+        """Raises InvalidRequest if this version of Headway cannot read the definition."""
+        self.check_readable()
         return self.definition.timetable
+
+    def check_readable(self) -> None:
+        if self.definition.unreadable is not None:
+            raise InvalidRequest(
+                f"schedule {self.name!r} cannot be read by this version of Headway: upgrade this "
+                "process, or put the schedule again"
+            )
 
     @property
     def type(self) -> str:
@@ -197,6 +239,7 @@ def job_of_tick(schedule: ScheduleRecord, tick: datetime) -> NewJob:
 
 def job_of_trigger(schedule: ScheduleRecord, id: str, now: datetime) -> NewJob:
     """A job that is started now, for no tick."""
+    schedule.check_readable()
     return _new_job(schedule, id, now, NOW)
 
 

@@ -18,8 +18,10 @@ from headway.domain.schedules.firing_policy import LOOK_AGAIN, ON_TIME
 from headway.domain.schedules.schedule import ScheduleRecord, tick_id
 from headway.domain.schedules.timetable import Every
 from headway.domain.settlement import Fail
+from headway.errors import InvalidRequest
 from headway.ports.statement import Operation
 from headway.ports.store import Store
+from headway.schedules import changes
 from headway.schedules.firing import Fired, fire
 from headway.testing.conformance.case import raises
 from headway.testing.conformance.store import kit
@@ -532,6 +534,28 @@ async def caught_up_ticks_do_not_run_beside_an_earlier_one(
     assert await ticks_of(store) == hours(*started)
     assert await counts(store) == counted
     assert (await jobs_of(store))[0].state is first
+
+
+@case
+async def one_that_a_later_version_wrote_does_not_hold_up_the_others(store: Store) -> None:
+    text = '{"overlap": "replace", "timetable": {"moon": "full"}}'
+    await kit.put(store, hourly("strange", unreadable=text, next_at=NOON - HOUR), hourly())
+    fired = await fired_at(store, NOON)
+    assert (fired.schedules, fired.unreadable) == (2, 1)
+    assert await ticks_of(store) == [NOON]
+    strange = await kit.schedule_of(store, "strange")
+    assert (strange.definition.unreadable, strange.fired, strange.skipped) == (text, 0, 0)
+    assert strange.next_at > NOON
+    for change in (changes.resume, changes.pause):
+        await store.run(change, store, "strange", NOON)
+    assert (await kit.schedule_of(store, "strange")).definition.unreadable == text
+    with raises(InvalidRequest):
+        await store.run(changes.trigger, store, "strange", NOON, watched=False)
+    with raises(InvalidRequest):
+        await store.run(changes.resume, store, "strange", NOON)
+    assert len(await store.run(store.list_schedules)) == 2
+    await store.run(changes.put, store, "strange", kit.definition(), NOON)
+    assert (await kit.schedule_of(store, "strange")).definition == kit.definition()
 
 
 @case
