@@ -121,6 +121,7 @@ class Headway(Client, Forkable):
         self.schedules = Schedules(
             self.store,
             self,
+            declared=self.registry.schedules(),
             observers=self.observers,
             clock=self.clock,
             publisher=self._publisher,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from headway import After, At, Dedup, Headway, JobState
+from headway import After, At, Dedup, Every, Headway, JobState
 from headway.domain.events import (
     JobCompleted,
     JobCreated,
@@ -608,3 +608,19 @@ async def test_a_closed_store_says_so():
     shop = Shop("memory://")
     with pytest.raises(StoreClosed, match=r"open it before use, .*: `async with app:`"):
         await shop.app.start(shop.charge.request(1))
+
+
+async def test_a_name_that_this_code_declares_cannot_be_put() -> None:
+    """Also before a worker has stored the declaration, which could not be stored any more."""
+    app = Headway("memory://")
+
+    @app.job(schedule=Every(hours=1))
+    async def beat() -> None: ...
+
+    async with app:
+        with pytest.raises(InvalidRequest, match="schedule 'beat' is declared in code"):
+            await app.schedules.put("beat", Every(hours=2), beat.request())
+        with pytest.raises(InvalidRequest, match="schedule 'beat' is declared in code"):
+            app.sync.schedules.put("beat", Every(hours=2), beat.request())
+        assert await app.schedules.list() == []
+        app.sync.close()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -32,12 +33,15 @@ class Schedules(StoreCalls):
         store: Store,
         client: Client,
         *,
+        declared: Collection[str],
         observers: Observers,
         clock: Clock,
         publisher: Publisher,
     ) -> None:
+        """`declared` are the names of the schedules that this code declares."""
         super().__init__(store, observers=observers, clock=clock, publisher=publisher)
         self._client = client
+        self._declared = declared
 
     async def put(
         self,
@@ -54,6 +58,8 @@ class Schedules(StoreCalls):
         InvalidRequest if the schedule is declared in code."""
         check_name("schedule", name)
         definition = define_schedule(name, timetable, request, {**options})
+        if name in self._declared:  # a worker that starts later could not store it
+            raise changes.declared_in_code(name)
         now = self._clock.now()
         record, effects = await self._run(tx, changes.put, self._store, name, definition, now)
         await self._tell(tx, effects)

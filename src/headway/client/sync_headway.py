@@ -43,6 +43,7 @@ class SyncHeadway(SyncClient, Forkable):
         self.schedules = SyncSchedules(
             store.resource,
             self,
+            declared=registry.schedules(),
             observers=observers,
             clock=clock,
             publisher=self._publisher,

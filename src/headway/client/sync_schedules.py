@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -30,12 +31,15 @@ class SyncSchedules(SyncStoreCalls):
         store: Store,
         client: SyncClient,
         *,
+        declared: Collection[str],
         observers: Observers,
         clock: Clock,
         publisher: Publisher,
     ) -> None:
+        """`declared` are the names of the schedules that this code declares."""
         super().__init__(store, observers=observers, clock=clock, publisher=publisher)
         self._client = client
+        self._declared = declared
 
     def put(
         self,
@@ -52,6 +56,8 @@ class SyncSchedules(SyncStoreCalls):
         InvalidRequest if the schedule is declared in code."""
         check_name("schedule", name)
         definition = define_schedule(name, timetable, request, {**options})
+        if name in self._declared:  # a worker that starts later could not store it
+            raise changes.declared_in_code(name)
         now = self._clock.now()
         record, effects = self._run(tx, changes.put, self._store, name, definition, now)
         self._tell(tx, effects)

@@ -47,13 +47,17 @@ def put(
     if record is None:
         record = new_schedule(name, definition, time, declaration=None)
     elif record.declared:
-        raise InvalidRequest(
-            f"schedule {name!r} is declared in code: change it there, or choose another name"
-        )
+        raise declared_in_code(name)
     else:
         record = changed_schedule(record, definition, time)
     yield from store.put_schedules([record])
     return record, _effects()
+
+
+def declared_in_code(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"schedule {name!r} is declared in code: change it there, or choose another name"
+    )
 
 
 def pause(
