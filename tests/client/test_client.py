@@ -31,6 +31,7 @@ from headway.errors import (
     ResultCancelled,
     ResultFailed,
     ResultTimeout,
+    ScheduleNotFound,
     SequencesNeeded,
     StoreClosed,
     WrongState,
@@ -624,3 +625,20 @@ async def test_a_name_that_this_code_declares_cannot_be_put() -> None:
             app.sync.schedules.put("beat", Every(hours=2), beat.request())
         assert await app.schedules.list() == []
         app.sync.close()
+
+
+async def test_wrong_names_and_limits_of_schedules_are_refused() -> None:
+    app = Headway("memory://")
+
+    @app.job
+    async def beat() -> None: ...
+
+    async with app:
+        await app.schedules.put("beat", Every(hours=1), beat.request())
+        assert await app.schedules.runs("beat") == []
+        with pytest.raises(ScheduleNotFound):
+            await app.schedules.runs("beta")
+        with pytest.raises(InvalidRequest, match="a schedule must be a string, not int"):
+            await app.schedules.list(after=5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="limit"):
+            await app.schedules.list(limit="5")  # type: ignore[arg-type]

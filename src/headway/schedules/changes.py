@@ -38,6 +38,14 @@ def read_schedule(store: Operations, name: str) -> Operation[ScheduleRecord]:
     return record
 
 
+@reading
+def read_runs(store: Operations, name: str) -> Operation[list[ScheduleRun]]:
+    runs = yield from store.schedule_runs(name)
+    if not runs:
+        yield from read_schedule(store, name)
+    return runs
+
+
 def put(
     store: Operations, name: str, definition: ScheduleDefinition, now: datetime | None
 ) -> Operation[tuple[ScheduleRecord, Effects]]:
