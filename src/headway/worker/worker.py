@@ -61,7 +61,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._transactions = transactions or store.begin
         self._heartbeat_runner = heartbeat_runner
-        self._schedules = {} if schedules is None else schedules
+        self._schedules: Mapping[str, ScheduleDefinition] = {} if schedules is None else schedules
         self._run: WorkerRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._process = os.getpid()
