@@ -62,7 +62,7 @@ class SimulatedStore:
     async def migration_status(self) -> list[MigrationStatus]:
         return []
 
-    def migration_script(self) -> str:
+    def migration_script(self, *, after: int = 0) -> str:
         return ""
 
     async def run(self, operation: Callable[..., Operation[T]], /, *args: Any, **kwargs: Any) -> T:

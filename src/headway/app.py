@@ -121,7 +121,7 @@ class Headway(Client, Forkable):
         self.schedules = Schedules(
             self.store,
             self,
-            registry=self.registry,
+            declared=self.registry.schedules(),
             observers=self.observers,
             clock=self.clock,
             publisher=self._publisher,

@@ -282,6 +282,9 @@ def test_migrate(shop: Shop, postgres_url: str) -> None:
     assert shop.run("migrate", "check", "--app", postgres_url).returncode == 0
     sql = shop.run("migrate", "sql", postgres_url)
     assert 'create table "headway".job' in sql.stdout
+    later = shop.run("migrate", "sql", "--after", "1", postgres_url)
+    assert (later.returncode, "0001_initial" in later.stdout) == (0, False)
+    assert 'create table "headway".schedule ' in later.stdout
 
 
 def test_migrate_says_for_whom_it_waits(shop: Shop, postgres_url: str) -> None:

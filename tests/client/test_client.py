@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from headway import After, At, Dedup, Headway, JobState
+from headway import After, At, Dedup, Every, Headway, JobState
 from headway.domain.events import (
     JobCompleted,
     JobCreated,
@@ -31,6 +31,7 @@ from headway.errors import (
     ResultCancelled,
     ResultFailed,
     ResultTimeout,
+    ScheduleNotFound,
     SequencesNeeded,
     StoreClosed,
     WrongState,
@@ -608,3 +609,36 @@ async def test_a_closed_store_says_so():
     shop = Shop("memory://")
     with pytest.raises(StoreClosed, match=r"open it before use, .*: `async with app:`"):
         await shop.app.start(shop.charge.request(1))
+
+
+async def test_a_name_that_this_code_declares_cannot_be_put() -> None:
+    """Also before a worker has stored the declaration, which could not be stored any more."""
+    app = Headway("memory://")
+
+    @app.job(schedule=Every(hours=1))
+    async def beat() -> None: ...
+
+    async with app:
+        with pytest.raises(InvalidRequest, match="schedule 'beat' is declared in code"):
+            await app.schedules.put("beat", Every(hours=2), beat.request())
+        with pytest.raises(InvalidRequest, match="schedule 'beat' is declared in code"):
+            app.sync.schedules.put("beat", Every(hours=2), beat.request())
+        assert await app.schedules.list() == []
+        app.sync.close()
+
+
+async def test_wrong_names_and_limits_of_schedules_are_refused() -> None:
+    app = Headway("memory://")
+
+    @app.job
+    async def beat() -> None: ...
+
+    async with app:
+        await app.schedules.put("beat", Every(hours=1), beat.request())
+        assert await app.schedules.runs("beat") == []
+        with pytest.raises(ScheduleNotFound):
+            await app.schedules.runs("beta")
+        with pytest.raises(InvalidRequest, match="a schedule must be a string, not int"):
+            await app.schedules.list(after=5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="limit"):
+            await app.schedules.list(limit="5")  # type: ignore[arg-type]

@@ -156,6 +156,54 @@ async def test_the_script_does_the_same(postgres_url: str, sqlite_path: Path) ->
     await works(SqliteStore(sqlite_path))
 
 
+async def test_the_script_of_the_missing_steps(postgres_url: str, sqlite_path: Path) -> None:
+    await of_the_first_release(PostgresStore(postgres_url)).migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(PostgresStore(postgres_url).migration_script(after=1).encode())
+    assert await PostgresStore(postgres_url).migrate() == []
+    await works(PostgresStore(postgres_url))
+    await of_the_first_release(SqliteStore(sqlite_path)).migrate()
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        connection.executescript(SqliteStore(sqlite_path).migration_script(after=1))
+    assert await SqliteStore(sqlite_path).migrate() == []
+    await works(SqliteStore(sqlite_path))
+
+
+async def test_a_short_limit_for_statements_does_not_end_the_wait_for_a_lock(
+    postgres_url: str,
+) -> None:
+    await of_the_first_release(PostgresStore(postgres_url)).migrate()
+    with (
+        psycopg.connect(postgres_url) as holder,
+        psycopg.connect(postgres_url, autocommit=True) as operator,
+    ):
+        holder.execute("select from headway.job")
+        name = operator.info.dbname
+        operator.execute(f'alter database "{name}" set statement_timeout = 200'.encode())
+        migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        done, _ = await asyncio.wait([migration], timeout=1.0)
+        assert not done
+        holder.commit()
+        assert await migration == ["0002_schedules"]
+
+
+async def test_jobs_are_not_locked_while_the_migration_waits_for_workers(postgres_url: str) -> None:
+    await of_the_first_release(PostgresStore(postgres_url)).migrate()
+    with (
+        psycopg.connect(postgres_url) as holder,
+        psycopg.connect(postgres_url, autocommit=True) as client,
+    ):
+        holder.execute("select from headway.worker")
+        migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        client.execute("set lock_timeout = '50ms'")
+        until = time.monotonic() + 2.0  # more than one try, with its pause
+        while time.monotonic() < until:
+            client.execute("select from headway.job")  # raises if it has to wait
+            await asyncio.sleep(0.01)
+        holder.commit()
+        assert await migration == ["0002_schedules"]
+
+
 async def test_a_missing_schema_names_the_command(postgres_url: str, sqlite_path: Path) -> None:
     for store in (PostgresStore(postgres_url), SqliteStore(sqlite_path)):
         with pytest.raises(SchemaMissing, match="headway migrate up"):

@@ -47,7 +47,7 @@ _SECRET = re.compile(
     r"(?P<before>://[^:/@\s]*:)\S*(?=@)|(?P<name>(?:password|token|secret)=)[^&\s]*"
 )
 _SECRET_OPTIONS = ("--password", "--token")
-_MIGRATION = re.compile(r"`headway (migrate \w+)`")
+_MIGRATION = re.compile(r"`headway (migrate \w+(?: --after \d+)?)`")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -20,7 +20,6 @@ from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun
 from headway.domain.schedules.timetable import Timetable
 from headway.domain.validation import check_name, check_whole
 from headway.errors import ScheduleNotFound
-from headway.jobs.registry import Registry
 from headway.jobs.schedule_definition import ScheduleOptions, define_schedule
 from headway.ports.clock import Clock
 from headway.ports.statement import Operation
@@ -39,14 +38,15 @@ class Schedules(StoreCalls):
         store: Store,
         client: Client,
         *,
-        registry: Registry,
+        declared: Collection[str],
         observers: Observers,
         clock: Clock,
         publisher: Publisher,
     ) -> None:
+        """`declared` are the names of the schedules that this code declares."""
         super().__init__(store, observers=observers, clock=clock, publisher=publisher)
         self._client = client
-        self._registry = registry
+        self._declared = declared
 
     async def put(
         self,
@@ -62,9 +62,9 @@ class Schedules(StoreCalls):
         now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
         InvalidRequest if the schedule is declared in code."""
         check_name("schedule", name)
-        if name in self._registry.schedules():
-            raise changes.declared_in_code(name)
         definition = define_schedule(name, timetable, request, {**options})
+        if name in self._declared:  # a worker that starts later could not store it
+            raise changes.declared_in_code(name)
         now = self._clock.now()
         record, effects = await self._run(tx, changes.put, self._store, name, definition, now)
         await self._tell(tx, effects)
@@ -76,7 +76,7 @@ class Schedules(StoreCalls):
         try:
             return await super()._run(tx, operation, *args, **kwargs)
         except ScheduleNotFound as error:
-            if error.name in self._registry.schedules():
+            if error.name in self._declared:
                 raise ScheduleNotFound(error.name, declared=True) from None
             raise
 
@@ -95,7 +95,8 @@ class Schedules(StoreCalls):
         return await self._run(tx, self._store.list_schedules, after=after, limit=limit)
 
     async def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:
-        """The last 50 ticks of a schedule, newest first: started, or skipped and why."""
+        """The last 50 ticks of a schedule, newest first: started, or skipped and why. Raises
+        ScheduleNotFound."""
         return await self._run(tx, changes.read_runs, self._store, _name(name))
 
     async def pause(self, name: str, *, tx: Any = None) -> ScheduleRecord:

@@ -43,7 +43,7 @@ class SyncHeadway(SyncClient, Forkable):
         self.schedules = SyncSchedules(
             store.resource,
             self,
-            registry=registry,
+            declared=registry.schedules(),
             observers=observers,
             clock=clock,
             publisher=self._publisher,

@@ -43,8 +43,8 @@ class DjangoConnectionStore(_Base):
                 return self.run_in_sync(connection, operation, *args, **kwargs)
         except SchemaMissing as error:
             raise ConfigurationError(
-                f"Django's database {self.using!r} has no Headway tables; put 'headway.django' "
-                "into INSTALLED_APPS and run `manage.py migrate`"
+                f"Django's database {self.using!r} has no Headway tables, or those of an older "
+                "version; put 'headway.django' into INSTALLED_APPS and run `manage.py migrate`"
             ) from error
         except DatabaseError as error:
             if any(map(is_missing_column, layers(error))):

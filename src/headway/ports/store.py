@@ -438,8 +438,9 @@ class Store(Operations, Protocol):
 
     async def migration_status(self) -> list[MigrationStatus]: ...
 
-    def migration_script(self) -> str:
-        """The whole schema as SQL, to be applied by hand; empty if there is none."""
+    def migration_script(self, *, after: int = 0) -> str:
+        """The steps after a version as SQL, to be applied by hand; by default the whole schema.
+        Empty if there is none."""
         ...
 
     async def run(

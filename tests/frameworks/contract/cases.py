@@ -405,6 +405,8 @@ class Migrations(TransactionTestCase):
         call_command("migrate", "headway", "0001", verbosity=0)
         with pytest.raises(ConfigurationError, match=r"of an older version; run `manage\.py migr"):
             echo.enqueue()
+        with pytest.raises(ConfigurationError, match=r"of an older version.* run `manage\.py migr"):
+            app.sync.schedules.list()
         call_command("migrate", "headway", verbosity=0)
         echo.enqueue()
 

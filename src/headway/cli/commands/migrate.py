@@ -73,6 +73,13 @@ def check(app: Headway) -> None:
 
 @migrate.command()
 @app_argument
-def sql(app: Headway) -> None:
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="VERSION",
+    help="Only the steps after this one: 1 if 0001_initial is applied.",
+)
+def sql(app: Headway, after: int) -> None:
     """Print the schema as SQL, to be applied by hand."""
-    click.echo(app.store.migration_script(), nl=False)
+    click.echo(app.store.migration_script(after=after), nl=False)

@@ -89,7 +89,7 @@ class MemoryStore(
     async def migration_status(self) -> list[MigrationStatus]:
         return []
 
-    def migration_script(self) -> str:
+    def migration_script(self, *, after: int = 0) -> str:
         return ""
 
     async def run(

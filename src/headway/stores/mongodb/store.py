@@ -174,7 +174,7 @@ class MongoStore(
             for migration in migrations(self._names)
         ]
 
-    def migration_script(self) -> str:
+    def migration_script(self, *, after: int = 0) -> str:
         return ""
 
     async def run(

@@ -98,6 +98,8 @@ async def _try_to_apply(
     connection: AsyncConnection[TupleRow], schema: str, migrations: list[SqlMigration]
 ) -> list[str]:
     async with connection.transaction():
+        # The role or the database may have a shorter limit for statements than for locks.
+        await connection.execute("select set_config('statement_timeout', '0', true)")
         await connection.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
         await connection.execute("select set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))
         await connection.execute(prelude(schema).encode())

@@ -181,7 +181,9 @@ class PostgresStore(
             async with await self._connect() as connection:
                 return await apply_migrations(connection, self._schema, self._migrations)
         except psycopg.errors.InsufficientPrivilege as error:
-            advice = "grant that right, or have the output of `headway migrate sql` applied"
+            found = max(await self._applied(), default=0)
+            command = f"headway migrate sql --after {found}" if found else "headway migrate sql"
+            advice = f"grant that right, or have the output of `{command}` applied"
             raise StoreRefused(self.name, first_line(error), advice) from None
         except TablesLocked as error:
             raise StoreError(
@@ -212,8 +214,8 @@ class PostgresStore(
             )
             return *(await cursor.fetchone() or ()), self._schema
 
-    def migration_script(self) -> str:
-        return script(self._schema, self._migrations)
+    def migration_script(self, *, after: int = 0) -> str:
+        return script(self._schema, [each for each in self._migrations if each.version > after])
 
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -101,7 +101,7 @@ def _listed(found: re.Match[str]) -> str:
 def migration_script(
     begin: str, migrations: Iterable[SqlMigration], record: Callable[[SqlMigration], str]
 ) -> str:
-    """All steps as SQL, to be applied by hand; `record` says that a step is applied."""
+    """These steps as SQL, to be applied by hand; `record` says that a step is applied."""
     steps = [f"-- {each.name}\n{each.sql}\n{record(each)}" for each in migrations]
     return "\n".join([begin, *steps, "commit;", ""])
 

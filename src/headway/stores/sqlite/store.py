@@ -205,8 +205,8 @@ class SqliteStore(
     async def migration_status(self) -> list[MigrationStatus]:
         return await asyncio.to_thread(self._status)
 
-    def migration_script(self) -> str:
-        return script(self._prefix, self._migrations)
+    def migration_script(self, *, after: int = 0) -> str:
+        return script(self._prefix, [each for each in self._migrations if each.version > after])
 
     async def run(
         self, operation: Callable[P, Operation[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -1,9 +1,9 @@
 -- New columns are nullable and without a default: no row is rewritten, and code of the version before
--- goes on without them.
+-- goes on without them. The jobs come last: no claim and no start waits while this waits for workers.
+alter table /*headway*/worker add column schedules text;
 alter table /*headway*/job
     add column schedule text,
     add column scheduled_for timestamptz;
-alter table /*headway*/worker add column schedules text;
 
 comment on column /*headway*/job.schedule is 'the schedule that started the sequence; null: none did';
 comment on column /*headway*/job.scheduled_for is 'the tick of the schedule';
