@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from headway.domain.schedules.cron_fields import check_expression, five_fields, simulate
 from headway.domain.text import moment as moment_text
@@ -258,6 +257,12 @@ def _find_zone(tz: object) -> tzinfo:
         )
     if tz == "UTC":  # known without a time zone database
         return UTC
+    from zoneinfo import (  # noqa: PLC0415 - an app without schedules need not load it
+        ZoneInfo,
+        ZoneInfoNotFoundError,
+        available_timezones,
+    )
+
     try:
         if not tz.startswith(_OF_THE_MACHINE):
             return ZoneInfo(tz)

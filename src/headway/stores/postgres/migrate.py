@@ -24,7 +24,10 @@ LOCK_TIMEOUT = "500ms"
 PAUSE = 1.0
 """Seconds between two tries."""
 PATIENCE = 60.0
-"""Seconds of tries. The caller's own transaction may hold the lock: then no try can succeed."""
+"""Seconds of tries by `headway migrate up`."""
+PATIENCE_AT_OPENING = 5.0
+"""The same when an app is opened. The caller's own transaction may hold the lock: then no try can
+succeed."""
 _log = logging.getLogger("headway")
 
 
@@ -61,14 +64,19 @@ async def applied_migrations(
 
 
 async def apply_migrations(
-    connection: AsyncConnection[TupleRow], schema: str, migrations: list[SqlMigration]
+    connection: AsyncConnection[TupleRow],
+    schema: str,
+    migrations: list[SqlMigration],
+    *,
+    patience: float,
 ) -> list[str]:
-    """Apply the missing steps in one transaction; their names."""
+    """Apply the missing steps in one transaction; their names. The tries for locks go on for
+    `patience` seconds."""
     done = await applied_migrations(connection, schema)
     missing = [migration.name for migration in migrations if migration.version not in done]
     if not missing:
         return []  # without a lock, and without the right to create a schema
-    give_up_at = time.monotonic() + PATIENCE
+    give_up_at = time.monotonic() + patience
     while True:
         try:
             return await _try_to_apply(connection, schema, migrations)

@@ -54,6 +54,8 @@ from headway.stores.postgres.dialect import PostgresDialect
 from headway.stores.postgres.insert import PostgresInsert, PostgresJobRows
 from headway.stores.postgres.manage import PostgresManage
 from headway.stores.postgres.migrate import (
+    PATIENCE,
+    PATIENCE_AT_OPENING,
     TablesLocked,
     applied_migrations,
     apply_migrations,
@@ -150,7 +152,7 @@ class PostgresStore(
         if self._own_pool is not None:
             return
         if migrate:
-            await self.migrate()
+            await self._migrate(PATIENCE_AT_OPENING)
         found = max(await self._applied(), default=0)
         needed = self._migrations[-1].version
         if found == 0:
@@ -177,9 +179,14 @@ class PostgresStore(
         self._timeouts.stop()
 
     async def migrate(self) -> list[str]:
+        return await self._migrate(PATIENCE)
+
+    async def _migrate(self, patience: float) -> list[str]:
         try:
             async with await self._connect() as connection:
-                return await apply_migrations(connection, self._schema, self._migrations)
+                return await apply_migrations(
+                    connection, self._schema, self._migrations, patience=patience
+                )
         except psycopg.errors.InsufficientPrivilege as error:
             found = max(await self._applied(), default=0)
             command = f"headway migrate sql --after {found}" if found else "headway migrate sql"
