@@ -169,6 +169,7 @@ async def jobs_are_found_by_schedule(store: Store) -> None:
 async def jobs_that_continue_are_found_by_their_schedule_too(store: Store) -> None:
     first = await kit.running_scheduled(store, "vat", T0)
     following = kit.successor_of(first)
+    await kit.add(store)
     await store.run(store.complete_without_lease, first.id, None, following, now=at(1))
     assert await found(store, JobFilter(schedules=("vat",))) == [following.id, first.id]
 
