@@ -47,6 +47,7 @@ FILTERS = [
     "worker:worker1",
     "worker:nobody",
     "key:nothing",
+    "schedule:nothing",
     "args.order_id:7",
     "args.note:ä",
     "error:order",

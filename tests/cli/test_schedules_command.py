@@ -156,6 +156,17 @@ def test_show(shop: Shop) -> None:
     assert f"schedule  {NAME}" in job
 
 
+def test_jobs_of_a_schedule(shop: Shop) -> None:
+    shop.put(NAME, "weekly")
+    id, other = (shop.printed("schedules", "trigger", each)["id"] for each in (NAME, "weekly"))
+    shop.do(lambda app: app.start(shop.sync.request(7)))
+    assert [job["id"] for job in shop.printed("jobs", "list", f"schedule:{NAME}")["jobs"]] == [id]
+    cancelled = shop.run("jobs", "cancel", "schedule:weekly", "--yes")
+    assert cancelled.exit_code == 0, cancelled.stderr
+    jobs = shop.printed("jobs", "list", "state:cancelled")["jobs"]
+    assert [job["id"] for job in jobs] == [other]
+
+
 def test_pause_resume_and_delete(shop: Shop) -> None:
     shop.put(NAME, "weekly")
     assert shop.run("schedules", "pause", NAME, "weekly").stdout == (

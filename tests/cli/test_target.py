@@ -368,12 +368,13 @@ def test_completion_scripts(shell: str) -> None:
     assert "_HEADWAY_COMPLETE" in result.stdout
 
 
-def test_filters_are_completed() -> None:
+@pytest.mark.parametrize(("begun", "word"), [("sta", "state:failed"), ("sch", "schedule:")])
+def test_filters_are_completed(begun: str, word: str) -> None:
     result = command(
         env={
             "_HEADWAY_COMPLETE": "bash_complete",
-            "COMP_WORDS": "headway jobs list sta",
+            "COMP_WORDS": f"headway jobs list {begun}",
             "COMP_CWORD": "3",
         }
     )
-    assert "plain,state:failed" in result.stdout
+    assert f"plain,{word}" in result.stdout

@@ -24,6 +24,7 @@ from headway.domain.failure import encode_failure
 from headway.domain.views import ShownState
 from headway.errors import (
     DuplicateJob,
+    InvalidName,
     InvalidOption,
     InvalidPayload,
     InvalidRequest,
@@ -243,6 +244,19 @@ async def test_list_filters_and_pages(shop: Shop):
         await shop.app.list(state="done")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="a page holds 1 to 1000 jobs, not 0"):
         await shop.app.list(limit=0)
+
+
+async def test_list_by_schedule(shop: Shop):
+    for name in ("vat", "stock"):
+        await shop.app.schedules.put(name, Every(hours=1), shop.charge.request(1))
+    vat, stock = [await shop.app.schedules.trigger(name) for name in ("vat", "stock")]
+    await shop.app.start(shop.charge.request(1))
+    assert [job.id for job in (await shop.app.list(schedule="vat")).jobs] == [vat.id]
+    both = await shop.app.list(schedule="stock", state="pending", type=shop.charge)
+    assert [job.id for job in both.jobs] == [stock.id]
+    assert (await shop.app.list(schedule="nothing")).jobs == []
+    with pytest.raises(InvalidName, match="a schedule must be a string, not After"):
+        await shop.app.list(schedule=After(hours=1))  # type: ignore[arg-type]
 
 
 async def test_counts_queues_and_workers(shop: Shop):

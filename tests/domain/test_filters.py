@@ -73,6 +73,7 @@ def filters(draw: st.DrawFn) -> JobFilter:
         root_id=draw(st.none() | st.uuids().map(str)),
         workers=draw(several(storable)),
         keys=draw(several(storable)),
+        schedules=draw(several(storable)),
         fingerprints=draw(several(st.from_regex(r"[0-9a-f]{1,12}", fullmatch=True))),
         arguments=draw(several(st.builds(ArgumentFilter, paths, st.just("") | storable))),
         errors=draw(several(storable)),
@@ -105,8 +106,8 @@ def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
 def test_the_same_key_is_or_and_others_are_and() -> None:
     assert parse_filter(
         f"state:failed state:cancelled type:charge type:mail.* queue:mail id:{ID} sequence:{ID} "
-        f"root:{ID} worker:host-17 key:order-7 args.order_id:7 error:Timeout fingerprint:ab12 "
-        "created:<1h finished:>2d"
+        f"root:{ID} worker:host-17 key:order-7 schedule:vat args.order_id:7 error:Timeout "
+        "fingerprint:ab12 created:<1h finished:>2d"
     ) == JobFilter(
         states=(JobState.FAILED, JobState.CANCELLED),
         types=("charge", "mail.*"),
@@ -116,6 +117,7 @@ def test_the_same_key_is_or_and_others_are_and() -> None:
         root_id=ID,
         workers=("host-17",),
         keys=("order-7",),
+        schedules=("vat",),
         arguments=(ArgumentFilter("order_id", "7"),),
         errors=("Timeout",),
         fingerprints=("ab12",),
@@ -180,6 +182,7 @@ def test_an_age_can_be_written_in_several_ways(age: str) -> None:
         ("state:dead", "no state 'dead' to filter by; there are blocked, scheduled"),
         ("state:", "needs a value, as in state:failed"),
         ('error:""', "needs a value"),
+        ("schedule:", "needs a value, as in schedule:vat"),
         ("id:7", "'7' is too short"),
         ("https://x", "text with a colon in it needs quotes"),
         ("root:x", "'x' is not an id"),

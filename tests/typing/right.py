@@ -264,7 +264,7 @@ async def afterwards(sequence: Sequence[str]) -> None:
     async with app.complete_sequence("id") as anything:
         await anything.complete(3)
     assert_type(await app.list(state="failed", type=[charge, "ship"], queue="slow"), Page)
-    assert_type(await app.list(state=["scheduled", JobState.FAILED]), Page)
+    assert_type(await app.list(state=["scheduled", JobState.FAILED], schedule="vat"), Page)
     await app.retry(sequence, input=charge.request(1))
     await app.retry(["id", UUID(int=1), sequence], input={"order_id": 1})
     await app.cancel(sequence)

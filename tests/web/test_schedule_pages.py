@@ -171,6 +171,20 @@ async def test_a_job_names_its_schedule_and_tick(shop: Shop, client: httpx.Async
     assert "<dt>Tick</dt>" not in page
 
 
+async def test_a_schedule_leads_to_its_jobs(shop: Shop, client: httpx.AsyncClient) -> None:
+    for name in (ODD, "other"):
+        await shop.app.schedules.put(name, Every(hours=1), shop.greet.request("ada"))
+    started = [(await shop.app.schedules.trigger(name)).id for name in (ODD, "other", ODD)]
+    page = (await client.get("/schedules/a%2F..%2Fb%3Awhy")).text
+    link = re.search(r'<a href="([^"]+)">All jobs of this schedule</a>', page)
+    assert link is not None
+    jobs = (await client.get(link[1])).text
+    assert f'value="schedule:{ODD}"' in jobs
+    assert [id in jobs for id in started] == [True, False, True]
+    answer = await client.get("/api/v1/jobs", params={"q": "schedule:other"})
+    assert [job["id"] for job in answer.json()["jobs"]] == [started[1]]
+
+
 @in_memory
 async def test_actions_are_audited(shop: Shop, client: httpx.AsyncClient) -> None:
     schedules = shop.app.schedules

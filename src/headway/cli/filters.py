@@ -16,7 +16,9 @@ from headway.errors import InvalidName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KEYS = ("type:", "queue:", "key:", "error:", "worker:", "created:", "finished:", "args.")
+_KEYS = (
+    "type:", "queue:", "key:", "schedule:", "error:", "worker:", "created:", "finished:", "args.",
+)  # fmt: skip
 
 
 def filter_argument(function: F) -> F:

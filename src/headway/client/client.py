@@ -189,12 +189,14 @@ class Client(StoreCalls):
         queue: str | Iterable[str] | None = None,
         sequence: Target | None = None,
         root: Target | None = None,
+        schedule: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
         """A page of jobs, newest first; its cursor gets the next page. The state `scheduled` are
-        pending jobs that are not due yet, `pending` are all pending jobs."""
-        which = make_filter(state, type, queue, sequence, root)
+        pending jobs that are not due yet, `pending` are all pending jobs. `schedule` is the
+        name of the schedule that started their sequences."""
+        which = make_filter(state, type, queue, sequence, root, schedule)
         return await self._store.run(
             self._store.find,
             which,

@@ -7,6 +7,7 @@
     state:failed           also scheduled, which is a pending job that is not due yet
     type:charge            type:mail.*  for all that begin with mail.
     queue:mail             worker:host-17     key:order-7 (of deduplication)
+    schedule:vat           of the sequences that this schedule started
     id:099a8057            sequence:099a8057  root:099a8057   whole ids, or endings of ids
     args.order_id:7        a value in the input; args.address.city:"New York", args.items.0:x
     error:timeout          a part of the last error's type or message, upper or lower case
@@ -42,8 +43,8 @@ MAX_WORDS = 100
 MAX_AGE = 100 * 365 * 86_400.0
 
 KEYS = (
-    "state", "type", "queue", "id", "sequence", "root", "worker", "key", "error", "fingerprint",
-    "created", "finished", "args.<name>",
+    "state", "type", "queue", "id", "sequence", "root", "worker", "key", "schedule", "error",
+    "fingerprint", "created", "finished", "args.<name>",
 )  # fmt: skip
 STATES = tuple(ShownState)
 
@@ -107,6 +108,7 @@ def parse_filter(text: str) -> JobFilter:
         root_id=_once(values, "root"),
         workers=_each(values, "worker"),
         keys=_each(values, "key"),
+        schedules=_each(values, "schedule"),
         fingerprints=_each(values, "fingerprint", _fingerprint),
         arguments=tuple(dict.fromkeys(arguments)),
         errors=_each(values, "error"),
@@ -134,6 +136,7 @@ def render_filter(which: JobFilter) -> str:
     words += [("root", which.root_id)] if which.root_id else []
     words += [("worker", each) for each in which.workers]
     words += [("key", each) for each in which.keys]
+    words += [("schedule", each) for each in which.schedules]
     words += [("fingerprint", each) for each in which.fingerprints]
     words += [(f"args.{each.path}", each.value) for each in which.arguments]
     words += [("error", each) for each in which.errors]
@@ -226,6 +229,7 @@ def matches(which: JobFilter, job: JobRecord, now: Any) -> bool:
         and (which.root_id is None or job.root_id == which.root_id)
         and (not which.workers or job.worker in which.workers)
         and (not which.keys or job.dedup_key in which.keys)
+        and (not which.schedules or job.schedule in which.schedules)
         and (not which.fingerprints or (job.fingerprint or "").startswith(which.fingerprints))
         and _is_of_age(which.created, job.created_at, now)
         and _is_of_age(which.finished, job.finished_at, now)
@@ -327,6 +331,7 @@ _EXAMPLES = {
     "root": "root:01890a5d-ac96-774b-bcce-b302099a8057",
     "worker": "worker:host-17",
     "key": "key:order-7",
+    "schedule": "schedule:vat",
     "error": "error:timeout",
     "fingerprint": "fingerprint:ab12",
     "created": "created:<1h",

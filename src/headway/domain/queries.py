@@ -81,6 +81,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Present or last holders of the jobs."""
     keys: tuple[str, ...] = ()
     """Their deduplication keys."""
+    schedules: tuple[str, ...] = ()
+    """Names of the schedules that started their sequences."""
     fingerprints: tuple[str, ...] = ()
     """Fingerprints of failed jobs, or beginnings of fingerprints."""
     arguments: tuple[ArgumentFilter, ...] = ()

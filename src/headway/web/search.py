@@ -56,6 +56,7 @@ def find(
     type: str | None = None,
     queue: str | None = None,
     worker: str | None = None,
+    schedule: str | None = None,
     fingerprint: str | None = None,
 ) -> str:
     """The text of a filter, for a link."""
@@ -67,6 +68,7 @@ def find(
         types=given(type),
         queues=given(queue),
         workers=given(worker),
+        schedules=given(schedule),
         fingerprints=given(fingerprint),
     )
     return render_filter(_in_state(which, state))

@@ -235,6 +235,7 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
         ("queue", which.queues),
         ("worker", which.workers),
         ("dedup_key", which.keys),
+        ("schedule", which.schedules),
     ):
         if values:
             wanted.append({field: _any_of(values)})

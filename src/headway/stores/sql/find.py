@@ -202,6 +202,7 @@ def conditions(
         error_needles(which) or None,
         [word.lower() for word, _ in words] or None,
         [value for _, value in words] or None,
+        list(which.schedules) or None,
     )
 
 

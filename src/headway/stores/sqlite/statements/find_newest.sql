@@ -1,15 +1,15 @@
--- All jobs, newest first: of the next ?19 jobs those that match, at most ?20. If fewer match, each
+-- All jobs, newest first: of the next ?20 jobs those that match, at most ?21. If fewer match, each
 -- row begins with the id of the last job that was read, to go on from; null if there are no more.
 with found as materialized (
     select /*record*/
-    from (select * from /*headway*/job where id < ?1 order by id desc limit ?19) j
+    from (select * from /*headway*/job where id < ?1 order by id desc limit ?20) j
     where /*match*/
     order by j.id desc
-    limit ?20
+    limit ?21
 )
 select
-    case when (select count(*) from found) < ?20 then (
-        select id from /*headway*/job where id < ?1 order by id desc limit 1 offset ?19 - 1
+    case when (select count(*) from found) < ?21 then (
+        select id from /*headway*/job where id < ?1 order by id desc limit 1 offset ?20 - 1
     ) end,
     found.*
 from (select 1) left join found

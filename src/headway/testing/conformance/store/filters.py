@@ -149,6 +149,32 @@ async def jobs_are_found_by_key(store: Store) -> None:
 
 
 @case
+async def jobs_are_found_by_schedule(store: Store) -> None:
+    vat = await kit.running_scheduled(store, "vat", T0)
+    await kit.complete(store, vat)
+    again = (await kit.running_scheduled(store, "vat", at(60))).id
+    other = (await kit.running_scheduled(store, "vat.eu", T0)).id
+    await kit.add(store, type="vat", queue="vat", dedup_key="vat", input='{"schedule":"vat"}')
+    assert await found(store, JobFilter(schedules=("vat",))) == [again, vat.id]
+    assert await found(store, JobFilter(schedules=("vat.eu", "vat"))) == [other, again, vat.id]
+    running = JobFilter(schedules=("vat",), states=(JobState.RUNNING,))
+    assert await found(store, running) == [again]
+    completed = JobFilter(schedules=("vat.eu",), states=(JobState.COMPLETED,))
+    assert await found(store, completed) == []
+    for name in ("va", "vat.", "VAT", "va_", "v%", "vat.*"):
+        assert await found(store, JobFilter(schedules=(name,))) == [], name
+
+
+@case
+async def jobs_that_continue_are_found_by_their_schedule_too(store: Store) -> None:
+    first = await kit.running_scheduled(store, "vat", T0)
+    following = kit.successor_of(first)
+    await kit.add(store)
+    await store.run(store.complete_without_lease, first.id, None, following, now=at(1))
+    assert await found(store, JobFilter(schedules=("vat",))) == [following.id, first.id]
+
+
+@case
 async def dead_letters_are_found_by_fingerprint(store: Store) -> None:
     one, two = await failed(store, ALIKE), await failed(store, ALIKE, queue="mail")
     third = await failed(store, OTHER)
