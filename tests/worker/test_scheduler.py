@@ -345,7 +345,7 @@ async def test_a_look_that_fails_is_tried_again_and_no_tick_is_lost() -> None:
     harness = WorkerHarness(store)
     app = Headway(store, observers=[harness])
 
-    # The declared one is stored after the failures, which take half a second, and has to be in time.
+    # The declared one is stored after the failures, which take half a second, and must be in time.
     @app.job(schedule=once_in(3.0))
     async def work() -> None: ...
 
