@@ -276,6 +276,14 @@ def test_the_doctor_finds_schedules_that_nobody_fires(shop: Shop) -> None:
     assert findings(shop, 1) == [("fail", f"late by more than a minute: {NAME}")]
 
 
+def test_the_doctor_takes_an_outage_for_no_orphan(shop: Shop) -> None:
+    shop.declare()
+    shop.beat(schedules=None)
+    who = "all living workers run with --no-schedules, or an earlier version of Headway"
+    assert findings(shop) == [("warn", f"1 schedule cannot be fired: {who}")]
+    assert "orphaned" not in shop.run("schedules", "list").stdout
+
+
 def test_the_doctor_finds_orphans_and_taken_names(shop: Shop) -> None:
     shop.put(NAME)
     shop.declare()

@@ -35,7 +35,10 @@ def fires(worker: WorkerRecord, schedule: ScheduleRecord) -> bool:
 
 
 def is_orphaned(schedule: ScheduleRecord, around: Surroundings) -> bool:
-    return schedule.declared and not any(fires(each, schedule) for each in around.workers)
+    """Whether living workers fire schedules, and none of them declares this one. An outage of all
+    of them orphans nothing."""
+    firing = [each for each in around.workers if each.schedules is not None]
+    return schedule.declared and bool(firing) and not any(fires(each, schedule) for each in firing)
 
 
 def state_of(schedule: ScheduleRecord, around: Surroundings) -> ScheduleState:
@@ -147,14 +150,13 @@ def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRec
 def _orphaned(
     schedule: ScheduleRecord, workers: Sequence[WorkerRecord], around: Surroundings
 ) -> str:
-    some = any(each.schedules is not None for each in around.workers)
-    who = "no living worker declares it" if some else _nobody(around)
+    sentence = "orphaned: no living worker declares it"
     earlier = [each for each in workers if fires(each, schedule)]
     if not earlier:
-        return f"orphaned: {who}"
+        return sentence
     last = max(earlier, key=lambda worker: worker.seen_at)
     seen = ago(last.seen_at, around.now)
-    return f"orphaned: {who}; the last one that declared it, {last.id}, was seen {seen}"
+    return f"{sentence}; the last one that declared it, {last.id}, was seen {seen}"
 
 
 def _nobody(around: Surroundings) -> str:
