@@ -122,8 +122,11 @@ def shop(dsn: str) -> Shop:
 
 
 def test_list(shop: Shop) -> None:
+    assert command("migrate", "up", shop.dsn).exit_code == 0
+    assert shop.run("schedules", "list").stderr == "there are no schedules\n"
     shop.declare()
     assert shop.run("schedules", "list", "nothing").stderr == "no schedules match\n"
+    assert shop.run("schedules", "list", "--state", "late").stderr == "no schedules match\n"
     shop.put(NAME, "weekly")
     table = shop.run("schedules", "list").stdout.splitlines()
     assert table[0].split()[:5] == ["NAME", "TIMETABLE", "TYPE", "STATE", "NEXT"]
@@ -345,7 +348,11 @@ def test_check_finds_schedules_that_a_deployment_would_break(shop: Shop, tmp_pat
     assert unfit.exit_code == 0
     assert "1 schedule checked, 0 do not fit" in unfit.stderr
     assert "no other worker declares them: nightly" in unfit.stderr
-    shop.put(NAME, "taken")
+    shop.put(NAME)
+    unfit = command("check", str(file))
+    assert "0 waiting jobs checked, 0 do not fit" in unfit.stderr
+    assert "2 schedules checked, 1 does not fit" in unfit.stderr
+    shop.put("taken")
     unfit = command("check", str(file), "--json")
     assert unfit.exit_code == 1
     report = json.loads(unfit.stdout)

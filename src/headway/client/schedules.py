@@ -52,8 +52,8 @@ class Schedules(StoreCalls):
         """Store a schedule, or change the one of this name. The first tick is the next one from
         now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
         InvalidRequest if the schedule is declared in code."""
-        check_name("schedule", name)
-        definition = define_schedule(name, timetable, request, {**options})
+        check_name("schedule name", name)
+        definition = define_schedule(name, timetable, request, {**options}, "app.schedules.put")
         now = self._clock.now()
         record, effects = await self._run(tx, changes.put, self._store, name, definition, now)
         await self._tell(tx, effects)
@@ -137,4 +137,4 @@ class Schedules(StoreCalls):
 
 
 def _name(name: str) -> str:
-    return check_name("schedule", name)
+    return check_name("schedule name", name)

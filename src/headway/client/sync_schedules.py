@@ -50,8 +50,8 @@ class SyncSchedules(SyncStoreCalls):
         """Store a schedule, or change the one of this name. The first tick is the next one from
         now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
         InvalidRequest if the schedule is declared in code."""
-        check_name("schedule", name)
-        definition = define_schedule(name, timetable, request, {**options})
+        check_name("schedule name", name)
+        definition = define_schedule(name, timetable, request, {**options}, "app.schedules.put")
         now = self._clock.now()
         record, effects = self._run(tx, changes.put, self._store, name, definition, now)
         self._tell(tx, effects)
@@ -133,4 +133,4 @@ class SyncSchedules(SyncStoreCalls):
 
 
 def _name(name: str) -> str:
-    return check_name("schedule", name)
+    return check_name("schedule name", name)

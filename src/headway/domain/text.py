@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from headway.domain.validation import SHORT_ID
 from headway.domain.views import Count, JobAction
@@ -44,6 +44,19 @@ def _two_units(whole: int, size: int, unit: str, part: int, smaller: str) -> str
 
 def _two_figures(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}"
+
+
+def length_arguments(length: timedelta) -> str:
+    """A length of time as code writes it, without loss: `days=1, seconds=0.5`."""
+    minutes, seconds = divmod(length, timedelta(minutes=1))
+    numbers = {
+        "days": minutes // 1_440,
+        "hours": minutes // 60 % 24,
+        "minutes": minutes % 60,
+        "seconds": seconds.total_seconds(),
+    }
+    given = [f"{unit}={number:.9g}" for unit, number in numbers.items() if number]
+    return ", ".join(given) or "seconds=0"
 
 
 def ago(when: datetime, now: datetime) -> str:

@@ -65,7 +65,10 @@ def _print_schedules(page: SchedulePage) -> None:
         )
         for each in page.schedules
     ]
-    print_list(COLUMNS, rows, "no schedules match", page.cursor)
+    given = click.get_current_context().params
+    filtered = given["words"] or given["state"] or given["cursor"]
+    empty = "no schedules match" if filtered else "there are no schedules"
+    print_list(COLUMNS, rows, empty, page.cursor)
 
 
 @schedules.command("list")
