@@ -140,6 +140,25 @@ def test_a_job_type_that_a_schedule_cannot_start_is_refused_and_not_registered(
     assert not app.registry.schedules()
 
 
+def test_schedules_have_a_short_repr(reports: Reports) -> None:
+    schedules = reports.app.sync.schedules
+    put = schedules.put("dyn", HOURLY, reports.report.request("vat"))
+    assert repr(put.definition) == "<ScheduleDefinition every 1 h of 'report'>"
+    next_at = f"{put.next_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert repr(put) == f"<ScheduleRecord 'dyn' every 1 h, next {next_at}>"
+    assert repr(schedules.pause("dyn")) == "<ScheduleRecord 'dyn' every 1 h, paused>"
+
+
+def test_the_runs_of_a_schedule_that_does_not_exist(reports: Reports) -> None:
+    schedules = reports.app.sync.schedules
+    with pytest.raises(ScheduleNotFound):
+        schedules.runs("dyn")
+    schedules.put("dyn", HOURLY, reports.tidy.request())
+    assert schedules.runs("dyn") == []
+    id = schedules.trigger("dyn").id
+    assert [run.sequence_id for run in schedules.runs("dyn")] == [id]
+
+
 def test_two_declarations_of_one_name_are_refused(reports: Reports) -> None:
     reports.app.schedule("tidy", HOURLY, reports.tidy.request())
     with pytest.raises(

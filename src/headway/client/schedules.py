@@ -71,8 +71,9 @@ class Schedules(StoreCalls):
         return await self._run(tx, self._store.list_schedules, after=after, limit=limit)
 
     async def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:
-        """The last 50 ticks of a schedule, newest first: started, or skipped and why."""
-        return await self._run(tx, self._store.schedule_runs, _name(name))
+        """The last 50 ticks of a schedule, newest first: started, or skipped and why.
+        Raises ScheduleNotFound."""
+        return await self._run(tx, changes.read_runs, self._store, _name(name))
 
     async def pause(self, name: str, *, tx: Any = None) -> ScheduleRecord:
         """Start no jobs until `resume`; pausing twice is fine. Deploys leave it paused."""

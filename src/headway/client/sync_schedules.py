@@ -69,8 +69,9 @@ class SyncSchedules(SyncStoreCalls):
         return self._run(tx, self._store.list_schedules, after=after, limit=limit)
 
     def runs(self, name: str, *, tx: Any = None) -> builtins.list[ScheduleRun]:
-        """The last 50 ticks of a schedule, newest first: started, or skipped and why."""
-        return self._run(tx, self._store.schedule_runs, _name(name))
+        """The last 50 ticks of a schedule, newest first: started, or skipped and why.
+        Raises ScheduleNotFound."""
+        return self._run(tx, changes.read_runs, self._store, _name(name))
 
     def pause(self, name: str, *, tx: Any = None) -> ScheduleRecord:
         """Start no jobs until `resume`; pausing twice is fine. Deploys leave it paused."""

@@ -38,6 +38,12 @@ def read_schedule(store: Operations, name: str) -> Operation[ScheduleRecord]:
     return record
 
 
+@reading
+def read_runs(store: Operations, name: str) -> Operation[list[ScheduleRun]]:
+    yield from read_schedule(store, name)
+    return (yield from store.schedule_runs(name))
+
+
 def put(
     store: Operations, name: str, definition: ScheduleDefinition, now: datetime | None
 ) -> Operation[tuple[ScheduleRecord, Effects]]:
@@ -159,7 +165,7 @@ def backfill_ticks(
 
 
 def delete(store: Operations, name: str, now: datetime | None) -> Operation[ScheduleRecord]:
-    """Delete a schedule; its jobs stay. A declared one must be orphaned."""
+    """Delete a schedule; its jobs stay. A living worker must not declare it."""
     time = yield from store.time(now=now)
     record = yield from _locked(store, name)
     if record.declared:

@@ -13,6 +13,7 @@ from headway.domain.due_time import NOW, At
 from headway.domain.job import NewJob
 from headway.domain.schedules.catch_up import CatchUp
 from headway.domain.schedules.timetable import Timetable, decode_timetable, encode_timetable
+from headway.domain.text import moment
 from headway.domain.validation import check_kind, check_seconds
 from headway.errors import InvalidOption
 
@@ -57,6 +58,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
                 f"not {self.overlap!r}"
             )
         check_seconds("jitter", self.jitter, zero=True)
+
+    def __repr__(self) -> str:
+        return f"<ScheduleDefinition {self.timetable} of {self.job.type!r}>"
 
     def encode(self) -> str:
         """As JSON, equal for equal definitions."""
@@ -132,6 +136,10 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     """When its definition last changed."""
+
+    def __repr__(self) -> str:
+        then = f"next {moment(self.next_at)}" if self.paused_at is None else "paused"
+        return f"<ScheduleRecord {self.name!r} {self.timetable}, {then}>"
 
     @property
     def declared(self) -> bool:
