@@ -13,9 +13,17 @@ import pytest
 from msgspec import structs
 
 from headway import Cron, Every, Headway
+from headway.cli.commands.schedules_show import print_schedule, print_schedule_explanation
 from headway.cli.doctor import schedules as doctor
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleAdvance, ScheduleRecord, ScheduleRun
+from headway.domain.schedules.schedule_views import (
+    RunOutcome,
+    ScheduleExplanation,
+    ScheduleReason,
+    ScheduleRunView,
+)
+from headway.domain.views import Explanation, Reason
 from headway.schedules.declaration import declare
 from tests.cli.command import command, printed
 
@@ -159,6 +167,41 @@ def test_show(shop: Shop) -> None:
     assert f"schedule  {NAME}" in job
 
 
+def test_show_has_the_times_of_the_time_zone(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.declare()
+    detail = shop.do(lambda app: app.questions.schedule("nightly"))
+    tick = datetime(2026, 11, 17, 1, 30, tzinfo=UTC)
+    run = ScheduleRunView(
+        tick=tick - 24 * HOUR,
+        at=tick,
+        outcome=RunOutcome.SKIPPED,
+        skipped="missed",
+        triggered=False,
+        sequence_id=None,
+        job_id=None,
+    )
+    soon = datetime.now(UTC) + timedelta(seconds=0.9)
+    for next_at, when in ((tick, ""), (soon, ", in ")):
+        print_schedule(
+            structs.replace(
+                detail,
+                schedule=structs.replace(detail.schedule, next_at=next_at),
+                next_ticks=[tick, tick + 24 * HOUR],
+                runs=[run],
+            )
+        )
+        shown = capsys.readouterr().out
+        lines = {line.split()[0]: line for line in shown.splitlines() if line}
+        assert when in lines["next"]
+        assert "(now)" not in lines["next"]
+        assert "2026-11-18 01:30:00 UTC (02:30 Europe/Berlin)" in lines["then"]
+        assert "  2026-11-16 01:30:00 UTC (02:30 Europe/Berlin)  skipped: missed" in shown
+        assert "+00:00" not in shown
+    assert " UTC (0" in shop.run("why", "nightly").stdout
+
+
 def test_pause_resume_and_delete(shop: Shop) -> None:
     shop.put(NAME, "weekly")
     assert shop.run("schedules", "pause", NAME, "weekly").stdout == (
@@ -243,9 +286,27 @@ def test_why_prints_the_job_that_is_waited_for(shop: Shop) -> None:
     id = shop.printed("schedules", "trigger", NAME)["id"]
     shop.skip(NAME, 2)
     shop.beat(schedules={})
-    first, second = shop.run("why", NAME).stdout.splitlines()
-    assert first.startswith("skipping its ticks since ")
-    assert second == f"  {id}: due, and about to be claimed"
+    (line,) = shop.run("why", NAME).stdout.splitlines()
+    assert line.startswith("skipping its ticks since ")
+    assert line.endswith(
+        f", because sync {id} of its last run has not ended: it is due, and about to be claimed"
+    )
+
+
+def test_why_prints_the_blockers_of_the_job_that_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    blocker = Explanation(job_id="2", reason=Reason.RUNNING, sentence="running for 3 m")
+    job = Explanation(
+        job_id="1", reason=Reason.BLOCKED, sentence="blocked by 1 sequence", because=(blocker,)
+    )
+    sentence = "skipping its ticks, because sync 1 is blocked by 1 sequence"
+    print_schedule_explanation(
+        ScheduleExplanation(
+            name=NAME, reason=ScheduleReason.OVERLAP, sentence=sentence, because=job
+        )
+    )
+    assert capsys.readouterr().out == f"{sentence}\n  2: running for 3 m\n"
 
 
 def findings(shop: Shop, code: int = 0) -> list[tuple[str, str]]:

@@ -18,7 +18,8 @@ from headway.domain.schedules.schedule_views import (
     ScheduleReason,
     ScheduleState,
 )
-from headway.domain.text import ago, moment, plural, span
+from headway.domain.schedules.timetable import Cron
+from headway.domain.text import ago, moment, moment_in, plural, span
 from headway.domain.views import Explanation
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
@@ -116,7 +117,7 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
     tick = schedule.waiting_tick or schedule.next_at
     left = (tick - around.now).total_seconds()
     sentence = (
-        f"scheduled, next tick in {span(left)} at {moment(tick)}"
+        f"scheduled, next tick in {span(left)} at {moment_in(tick, _zone(schedule))}"
         if left > 0
         else "due, and about to be fired"
     )
@@ -137,6 +138,10 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
         )
         return _because(schedule, ScheduleReason.NO_WORKER_FOR_JOB, sentence)
     return _because(schedule, ScheduleReason.SCHEDULED, sentence)
+
+
+def _zone(schedule: ScheduleRecord) -> str | None:
+    return schedule.timetable.tz if isinstance(schedule.timetable, Cron) else None
 
 
 def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRecord | None]:
@@ -173,7 +178,7 @@ def _since(schedule: ScheduleRecord, around: Surroundings) -> str:
     tick = _due_at(schedule)
     late = (around.now - tick).total_seconds()
     if late <= 0:
-        return f"; its next tick is at {moment(tick)}"
+        return f"; its next tick is at {moment_in(tick, _zone(schedule))}"
     return f": its tick of {moment(tick)} is {span(late)} late"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headway.domain.validation import SHORT_ID
 from headway.domain.views import Count, JobAction
@@ -71,6 +72,19 @@ def moment(value: datetime | None) -> str:
     if value is None:
         return "an unknown time"
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment_in(value: datetime, tz: str | None) -> str:
+    """A moment in UTC and in a time zone: `2026-11-17 01:30:00 UTC (02:30 Europe/Berlin)`. In UTC
+    alone for None, and where the time zone is not known."""
+    if tz is None or tz == "UTC":
+        return moment(value)
+    try:
+        shown = value.astimezone(ZoneInfo(tz))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return moment(value)
+    day = "" if shown.date() == value.astimezone(UTC).date() else f"{shown:%a} "
+    return f"{moment(value)} ({day}{shown:%H:%M} {tz})"
 
 
 def plural(count: int, noun: str) -> str:
