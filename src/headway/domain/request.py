@@ -123,7 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"max_losses must be at least 1, not {self.max_losses}")
         if self.timeout is not None:
             check_seconds("a timeout", self.timeout)
-        if isinstance(self.schedule, Cron | Every):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+        if isinstance(self.schedule, Cron | Every):
             raise InvalidOption(
                 f"schedule= of a start is At or After, not {type(self.schedule).__name__}; to "
                 "start again and again use app.schedule or app.schedules.put"

@@ -165,8 +165,13 @@ def _print_backfill(done: Backfill) -> None:
 
 @schedules.command()
 @click.argument("name")
-@click.option("--since", type=moment, required=True, help="First tick: 2026-12-24T18:00.")
-@click.option("--until", type=moment, help="Last tick.  [default: now]")
+@click.option(
+    "--since",
+    type=moment,
+    required=True,
+    help="First tick: 2026-12-24T18:00+01:00; without an offset, in this machine's time zone.",
+)
+@click.option("--until", type=moment, help="Last tick, in the same form.  [default: now]")
 @click.option(
     "--at-most",
     type=click.IntRange(min=1, max=MOST_BACKFILLED),
