@@ -160,7 +160,7 @@ class Headway(Client, Forkable):
         **options: Unpack[ScheduleOptions],
     ) -> None:
         """Declare a schedule: workers store it when they start, and start a job at each tick."""
-        check_name("schedule", name)
+        check_name("schedule name", name)
         self.registry.add_schedule(name, define_schedule(name, timetable, request, {**options}))
 
     async def open(self) -> None:

@@ -260,11 +260,13 @@ async def test_why_paused(shop: Shop, clock: ManualClock) -> None:
     assert said.reason is ScheduleReason.PAUSED
     assert said.sentence == "paused since 2030-06-01 12:00:00 UTC"
     clock.advance(by=HOUR)
+    assert (await why(shop, "nightly")).sentence == "paused since 2030-06-01 12:00:00 UTC"
+    await beat(shop, "bert:1", schedules={})
     said = await why(shop, "nightly")
     assert said.reason is ScheduleReason.PAUSED
     assert said.sentence == (
-        "paused since 2030-06-01 12:00:00 UTC, and orphaned: there is no living worker; the last "
-        "one that declared it, anna:1, was seen 1 h ago"
+        "paused since 2030-06-01 12:00:00 UTC, and orphaned: no living worker declares it; the "
+        "last one that declared it, anna:1, was seen 1 h ago"
     )
 
 
@@ -272,13 +274,6 @@ async def test_why_orphaned(shop: Shop, clock: ManualClock) -> None:
     await declared(shop)
     assert (await why(shop, "nightly")).reason is ScheduleReason.SCHEDULED
     clock.advance(60)
-    await beat(shop, "bert:1", schedules=None)
-    said = await why(shop, "nightly")
-    assert said.reason is ScheduleReason.ORPHANED
-    assert said.sentence == (
-        "orphaned: the one living worker fires no schedules: it runs with --no-schedules, or an "
-        "earlier version of Headway; the last one that declared it, anna:1, was seen 1 m ago"
-    )
     await beat(shop, "bert:1", schedules={})
     said = await why(shop, "nightly")
     assert said.reason is ScheduleReason.ORPHANED
@@ -307,6 +302,24 @@ async def test_why_nobody_fires(shop: Shop, clock: ManualClock) -> None:
     )
     await beat(shop, "bert:1")
     assert "none of the 2 living workers fires schedules" in (await why(shop)).sentence
+    (row,) = (await shop.app.questions.schedules()).schedules
+    assert row.state is ScheduleState.LATE
+
+
+async def test_an_outage_orphans_nothing(shop: Shop, clock: ManualClock) -> None:
+    await declared(shop)
+    clock.advance(60)
+    said = await why(shop, "nightly")
+    assert said.reason is ScheduleReason.NO_WORKER
+    assert said.sentence.startswith("not fired: there is no living worker; its next tick is at ")
+    await beat(shop, "bert:1", schedules=None)
+    said = await why(shop, "nightly")
+    assert said.reason is ScheduleReason.NO_WORKER
+    assert said.sentence.startswith("not fired: the one living worker fires no schedules: it runs ")
+    (row,) = (await shop.app.questions.schedules()).schedules
+    assert (row.state, row.origin) == (ScheduleState.ACTIVE, ScheduleOrigin.DECLARED)
+    assert row.next_at is not None
+    clock.advance(by=timedelta(days=2))
     (row,) = (await shop.app.questions.schedules()).schedules
     assert row.state is ScheduleState.LATE
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ def migrated(dsn: str) -> str:
 
 
 def test_a_healthy_sqlite_file(sqlite_path: Path) -> None:
-    found = levels(findings(migrated(f"sqlite:///{sqlite_path}")))
+    diagnoses = findings(migrated(f"sqlite:///{sqlite_path}"))
+    (versions,), (extras,) = diagnoses["versions"], diagnoses["extras"]
+    for package in ("click", "cronsim", "tzdata"):
+        assert f", {package} " in versions["finding"]
+    assert f"schedules ({version('cronsim')}), cli ({version('click')})" in extras["finding"]
+    found = levels(diagnoses)
     assert found.pop("code") == "warn"  # a DSN has no job types
     assert set(found.values()) == {"ok"}, found
 

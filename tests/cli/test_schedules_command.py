@@ -13,9 +13,17 @@ import pytest
 from msgspec import structs
 
 from headway import Cron, Every, Headway
+from headway.cli.commands.schedules_show import print_schedule, print_schedule_explanation
 from headway.cli.doctor import schedules as doctor
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleAdvance, ScheduleRecord, ScheduleRun
+from headway.domain.schedules.schedule_views import (
+    RunOutcome,
+    ScheduleExplanation,
+    ScheduleReason,
+    ScheduleRunView,
+)
+from headway.domain.views import Explanation, Reason
 from headway.schedules.declaration import declare
 from tests.cli.command import command, printed
 
@@ -122,8 +130,11 @@ def shop(dsn: str) -> Shop:
 
 
 def test_list(shop: Shop) -> None:
+    assert command("migrate", "up", shop.dsn).exit_code == 0
+    assert shop.run("schedules", "list").stderr == "there are no schedules\n"
     shop.declare()
     assert shop.run("schedules", "list", "nothing").stderr == "no schedules match\n"
+    assert shop.run("schedules", "list", "--state", "late").stderr == "no schedules match\n"
     shop.put(NAME, "weekly")
     table = shop.run("schedules", "list").stdout.splitlines()
     assert table[0].split()[:5] == ["NAME", "TIMETABLE", "TYPE", "STATE", "NEXT"]
@@ -165,6 +176,41 @@ def test_jobs_of_a_schedule(shop: Shop) -> None:
     assert cancelled.exit_code == 0, cancelled.stderr
     jobs = shop.printed("jobs", "list", "state:cancelled")["jobs"]
     assert [job["id"] for job in jobs] == [other]
+
+
+def test_show_has_the_times_of_the_time_zone(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.declare()
+    detail = shop.do(lambda app: app.questions.schedule("nightly"))
+    tick = datetime(2026, 11, 17, 1, 30, tzinfo=UTC)
+    run = ScheduleRunView(
+        tick=tick - 24 * HOUR,
+        at=tick,
+        outcome=RunOutcome.SKIPPED,
+        skipped="missed",
+        triggered=False,
+        sequence_id=None,
+        job_id=None,
+    )
+    soon = datetime.now(UTC) + timedelta(seconds=0.9)
+    for next_at, when in ((tick, ""), (soon, ", in ")):
+        print_schedule(
+            structs.replace(
+                detail,
+                schedule=structs.replace(detail.schedule, next_at=next_at),
+                next_ticks=[tick, tick + 24 * HOUR],
+                runs=[run],
+            )
+        )
+        shown = capsys.readouterr().out
+        lines = {line.split()[0]: line for line in shown.splitlines() if line}
+        assert when in lines["next"]
+        assert "(now)" not in lines["next"]
+        assert "2026-11-18 01:30:00 UTC (02:30 Europe/Berlin)" in lines["then"]
+        assert "  2026-11-16 01:30:00 UTC (02:30 Europe/Berlin)  skipped: missed" in shown
+        assert "+00:00" not in shown
+    assert " UTC (0" in shop.run("why", "nightly").stdout
 
 
 def test_pause_resume_and_delete(shop: Shop) -> None:
@@ -263,9 +309,27 @@ def test_why_prints_the_job_that_is_waited_for(shop: Shop) -> None:
     id = shop.printed("schedules", "trigger", NAME)["id"]
     shop.skip(NAME, 2)
     shop.beat(schedules={})
-    first, second = shop.run("why", NAME).stdout.splitlines()
-    assert first.startswith("skipping its ticks since ")
-    assert second == f"  {id}: due, and about to be claimed"
+    (line,) = shop.run("why", NAME).stdout.splitlines()
+    assert line.startswith("skipping its ticks since ")
+    assert line.endswith(
+        f", because sync {id} of its last run has not ended: it is due, and about to be claimed"
+    )
+
+
+def test_why_prints_the_blockers_of_the_job_that_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    blocker = Explanation(job_id="2", reason=Reason.RUNNING, sentence="running for 3 m")
+    job = Explanation(
+        job_id="1", reason=Reason.BLOCKED, sentence="blocked by 1 sequence", because=(blocker,)
+    )
+    sentence = "skipping its ticks, because sync 1 is blocked by 1 sequence"
+    print_schedule_explanation(
+        ScheduleExplanation(
+            name=NAME, reason=ScheduleReason.OVERLAP, sentence=sentence, because=job
+        )
+    )
+    assert capsys.readouterr().out == f"{sentence}\n  2: running for 3 m\n"
 
 
 def findings(shop: Shop, code: int = 0) -> list[tuple[str, str]]:
@@ -297,6 +361,14 @@ def test_the_doctor_finds_schedules_that_nobody_fires(shop: Shop) -> None:
     assert findings(shop, 1) == [("fail", f"1 schedule cannot be fired: {who}")]
     shop.beat(schedules={})
     assert findings(shop, 1) == [("fail", f"late by more than a minute: {NAME}")]
+
+
+def test_the_doctor_takes_an_outage_for_no_orphan(shop: Shop) -> None:
+    shop.declare()
+    shop.beat(schedules=None)
+    who = "all living workers run with --no-schedules, or an earlier version of Headway"
+    assert findings(shop) == [("warn", f"1 schedule cannot be fired: {who}")]
+    assert "orphaned" not in shop.run("schedules", "list").stdout
 
 
 def test_the_doctor_finds_orphans_and_taken_names(shop: Shop) -> None:
@@ -360,7 +432,11 @@ def test_check_finds_schedules_that_a_deployment_would_break(shop: Shop, tmp_pat
     assert unfit.exit_code == 0
     assert "1 schedule checked, 0 do not fit" in unfit.stderr
     assert "no other worker declares them: nightly" in unfit.stderr
-    shop.put(NAME, "taken")
+    shop.put(NAME)
+    unfit = command("check", str(file))
+    assert "0 waiting jobs checked, 0 do not fit" in unfit.stderr
+    assert "2 schedules checked, 1 does not fit" in unfit.stderr
+    shop.put("taken")
     unfit = command("check", str(file), "--json")
     assert unfit.exit_code == 1
     report = json.loads(unfit.stdout)

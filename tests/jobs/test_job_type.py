@@ -12,7 +12,17 @@ from typing import Annotated, Any, cast
 import msgspec
 import pytest
 
-from headway import Backoff, Continuation, ContinuationType, Fixed, Headway, Job, JobType, declare
+from headway import (
+    Backoff,
+    Continuation,
+    ContinuationType,
+    Every,
+    Fixed,
+    Headway,
+    Job,
+    JobType,
+    declare,
+)
 from headway.domain.request import Options
 from headway.errors import (
     ConfigurationError,
@@ -147,6 +157,11 @@ def test_requests_change_options_and_leave_the_type_alone(app: Headway):
         ({"timeout": 0}, InvalidOption, "a timeout must be longer than 0 seconds, not 0"),
         ({"timeout": math.nan}, InvalidOption, "a timeout must be longer than 0 seconds, not nan"),
         ({"timeout": "1"}, InvalidOption, "a timeout is a number of seconds, not str"),
+        (
+            {"schedule": Every(hours=1)},
+            InvalidOption,
+            "schedule= of a start is At or After, not Every; to start again and again use",
+        ),
         ({"schedule": 5}, InvalidOption, "a schedule must be made with At or After, not int"),
         ({"dedup": "key"}, InvalidOption, "dedup must be made with Dedup, not str"),
         ({"idempotency_key": ""}, InvalidName, "a deduplication key must not be empty"),

@@ -190,6 +190,11 @@ def test_what_cannot_be_started_is_refused():
     assert refused(charge) == (
         "start takes a request: write `app.start(charge.request(...))`, not `app.start(charge)`"
     )
+    word: Any = "charge"
+    assert refused(word) == (
+        "start takes a request, not str: for a job type `charge`, write "
+        "`app.start(charge.request(...))`"
+    )
     assert refused(ship.request()) == (
         "job type 'ship' declares 1 blockers and was given 0; "
         "pass them with request.using(blockers=(...))"

@@ -53,8 +53,14 @@ class Reports:
             self.app.sync.schedules.put("name", HOURLY, request, **options)
         with pytest.raises(ScheduleNotFound):
             self.app.sync.schedules.get("name")
-        assert str(declared.value) == str(put.value)
+        assert str(declared.value) == _as_declared(str(put.value))
         return str(declared.value)
+
+
+def _as_declared(said: str) -> str:
+    """What is said of a put, in the words of a declaration."""
+    said = said.replace("app.schedules.put(", "app.schedule(")
+    return said.replace("put takes", "schedule takes")
 
 
 @pytest.fixture
@@ -119,12 +125,38 @@ def test_a_job_type_that_a_schedule_cannot_start_is_refused_and_not_registered(
         ({"entry": False}, plain, "has entry=False and can only continue a sequence"),
         ({}, waits, "which waits for blockers"),
         ({"schedule": 5}, plain, "must be made with Cron or Every, not int"),
+        (
+            {"catch_up": CatchUp.none()},
+            plain,
+            r"no option 'catch_up': .* write `app.schedule\('plain', .*request\(...\), catch_up=",
+        ),
+        ({"overlap": "allow"}, plain, "no option 'overlap': leave out `schedule=`"),
+        ({"jitter": 5}, plain, "no option 'jitter': leave out `schedule=`"),
         ({"schedule": "0 * * * *"}, plain, "must be made with Cron or Every, not str"),
     ):
         with pytest.raises(InvalidRequest, match=said):
             job(**{"schedule": HOURLY, **options})(function)
         assert function.__name__ not in app.registry.handlers()
     assert not app.registry.schedules()
+
+
+def test_schedules_have_a_short_repr(reports: Reports) -> None:
+    schedules = reports.app.sync.schedules
+    put = schedules.put("dyn", HOURLY, reports.report.request("vat"))
+    assert repr(put.definition) == "<ScheduleDefinition every 1 h of 'report'>"
+    next_at = f"{put.next_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert repr(put) == f"<ScheduleRecord 'dyn' every 1 h, next {next_at}>"
+    assert repr(schedules.pause("dyn")) == "<ScheduleRecord 'dyn' every 1 h, paused>"
+
+
+def test_the_runs_of_a_schedule_that_does_not_exist(reports: Reports) -> None:
+    schedules = reports.app.sync.schedules
+    with pytest.raises(ScheduleNotFound):
+        schedules.runs("dyn")
+    schedules.put("dyn", HOURLY, reports.tidy.request())
+    assert schedules.runs("dyn") == []
+    id = schedules.trigger("dyn").id
+    assert [run.sequence_id for run in schedules.runs("dyn")] == [id]
 
 
 def test_two_declarations_of_one_name_are_refused(reports: Reports) -> None:
@@ -152,8 +184,16 @@ def test_requests_that_are_for_one_job_only_are_refused(reports: Reports) -> Non
 
 def test_what_is_not_a_request_is_refused(reports: Reports) -> None:
     said = reports.refused(reports.tidy)
-    assert said.startswith("schedule takes a request: write `app.schedule('name', Every(")
-    assert said.endswith(" tidy)`")
+    assert said == (
+        "schedule takes a request: write `app.schedule('name', Every(hours=1), tidy.request(...))`"
+        ", not `app.schedule('name', Every(hours=1), tidy)`"
+    )
+    assert reports.refused("tidy") == (
+        "schedule takes a request, not str: for a job type `charge`, write "
+        "`app.schedule('name', Every(hours=1), charge.request(...))`"
+    )
+    with pytest.raises(InvalidRequest, match=r"put takes .* write `app\.schedules\.put\('name', "):
+        reports.app.sync.schedules.put("name", HOURLY, cast("Any", reports.tidy))
     assert "can only continue a sequence" in reports.refused(reports.finish.request())
 
 
@@ -168,9 +208,15 @@ def test_options_that_are_refused(reports: Reports) -> None:
     assert said == "there is no option 'tz'; there are overlap, catch_up, jitter"
     with pytest.raises(InvalidOption, match="Cron or Every, not str"):
         reports.app.schedule("name", cast("Any", "@hourly"), request)
-    with pytest.raises(InvalidName):
-        reports.app.schedule("two\nlines", HOURLY, request)
-
+    for name, sentence in (
+        ("two\nlines", r"^schedule name 'two\\nlines' is not allowed"),
+        ("", "^a schedule name must not be empty"),
+        ("a" * 201, "^a schedule name has at most 200 characters"),
+    ):
+        with pytest.raises(InvalidName, match=sentence):
+            reports.app.schedule(name, HOURLY, request)
+        with pytest.raises(InvalidName, match=sentence):
+            reports.app.sync.schedules.put(name, HOURLY, request)
 
 @pytest.mark.parametrize(
     "page", [{"after": 5}, {"after": "\ud800"}, {"limit": "1"}, {"limit": 1.5}, {"limit": 0}]

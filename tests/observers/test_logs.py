@@ -22,6 +22,11 @@ LINES: list[tuple[events.Event, int, str]] = [
         logging.INFO,
         "worker w started: 1 job type from a, b",
     ),
+    (
+        events.WorkerStarted("w", ("a",), ("x", "y"), 5, ("nightly",)),
+        logging.INFO,
+        "worker w started: 2 job types from a; fires 1 declared schedule",
+    ),
     (events.WorkerStopping("w"), logging.INFO, "worker w is stopping"),
     (events.WorkerStopped("w"), logging.INFO, "worker w stopped"),
     (

@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import expect
 
 from headway import Cron, Every
+from headway.domain.queries import WorkerRecord
 from headway.schedules.firing import fire
 from headway.web import Token
 from tests.web.conftest import TOKEN, Visitor
@@ -260,7 +261,25 @@ async def test_what_living_code_declares_is_not_deleted(
     finally:
         await worker.stop()
     page = (await client.get("/schedules/declared")).text
-    assert "orphaned: there is no living worker" in page
+    assert "not fired: there is no living worker" in page
+    assert "orphaned" not in page
+    assert "/schedules/delete" not in page
+    store, now = shop.app.store, datetime.now(UTC)
+    other = WorkerRecord(
+        id="anna:1",
+        host="anna",
+        pid=1,
+        queues=("default",),
+        types=(),
+        concurrency=1,
+        running=0,
+        started_at=now,
+        seen_at=now,
+        schedules={},
+    )
+    await store.run(store.save_worker, other)
+    page = (await client.get("/schedules/declared")).text
+    assert "orphaned: no living worker declares it" in page
     assert "/schedules/delete" in page
     assert (await post(client, "/schedules/delete", name="declared")).status_code == 303
     assert await shop.app.schedules.list() == []

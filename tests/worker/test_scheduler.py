@@ -25,6 +25,7 @@ from headway.domain.events import (
     SchedulesRefused,
     SequenceCompleted,
     WorkerRecovered,
+    WorkerStarted,
     WorkerTroubled,
 )
 from headway.domain.job import JobState, NewJob
@@ -86,6 +87,7 @@ async def test_declared_schedules_are_stored_when_a_worker_starts_and_fired_in_t
 
     async with observed.working():
         await observed.until(SequenceCompleted, 2, type="beat")
+    assert [event.schedules for event in observed.seen(WorkerStarted)] == [("beat",)]
     first, second = observed.seen(ScheduleFired)[:2]
     assert second.tick - first.tick == timedelta(seconds=1)
     assert 0 <= first.seconds < 1
@@ -165,6 +167,7 @@ async def test_a_worker_without_schedules_stores_none_and_fires_none(observed: O
     async with observed.working(schedules=False, heartbeat_every=0.2):
         await eventually(lambda: _beats(counts, 6))
     assert not LOOKS & counts.keys()
+    assert [event.schedules for event in observed.seen(WorkerStarted)] == [()]
     assert not observed.seen(ScheduleFired)
     with pytest.raises(ScheduleNotFound):
         await app.schedules.get("beat")

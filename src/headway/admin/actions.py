@@ -177,7 +177,7 @@ class StoreActions:
         return await self._pause_schedule(name, False)
 
     async def _pause_schedule(self, name: str, paused: bool) -> ScheduleChange:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         note = self._note("pause schedule" if paused else "resume schedule", name)
         changed, effects = await self._store.run(
             pause_schedule, self._store, name, paused, note, self._clock.now()
@@ -186,7 +186,7 @@ class StoreActions:
         return changed
 
     async def trigger_schedule(self, name: str) -> StartedJob:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         id, effects = await self._store.run(
             trigger_schedule,
             self._store,
@@ -206,7 +206,7 @@ class StoreActions:
         until: datetime | None = None,
         at_most: int | None = None,
     ) -> Backfill:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         result, effects = await self._store.run(
             backfill_schedule,
             self._store,
@@ -222,7 +222,7 @@ class StoreActions:
         return result
 
     async def delete_schedule(self, name: str) -> ScheduleChange:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         note = self._note("delete schedule", name)
         return await self._store.run(delete_schedule, self._store, name, note, self._clock.now())
 

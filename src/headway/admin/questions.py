@@ -259,11 +259,11 @@ class StoreQuestions:
         )
 
     async def schedule(self, name: str) -> ScheduleDetail:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         return await self._store.run(read_schedule_detail, self._store, name, self._clock.now())
 
     async def explain_schedule(self, name: str) -> ScheduleExplanation:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         return await self._store.run(read_schedule_why, self._store, name, self._clock.now())
 
     async def plan_backfill(
@@ -274,7 +274,7 @@ class StoreQuestions:
         until: datetime | None = None,
         at_most: int | None = None,
     ) -> BackfillPlan:
-        check_name("schedule", name)
+        check_name("schedule name", name)
         return await self._store.run(
             plan_backfill, self._store, name, since, until, at_most, self._clock.now()
         )

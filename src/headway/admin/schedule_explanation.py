@@ -18,7 +18,8 @@ from headway.domain.schedules.schedule_views import (
     ScheduleReason,
     ScheduleState,
 )
-from headway.domain.text import ago, moment, plural, span
+from headway.domain.schedules.timetable import Cron
+from headway.domain.text import ago, moment, moment_in, plural, span
 from headway.domain.views import Explanation
 from headway.ports.statement import Operation, reading
 from headway.ports.store import Operations
@@ -35,7 +36,10 @@ def fires(worker: WorkerRecord, schedule: ScheduleRecord) -> bool:
 
 
 def is_orphaned(schedule: ScheduleRecord, around: Surroundings) -> bool:
-    return schedule.declared and not any(fires(each, schedule) for each in around.workers)
+    """Whether living workers fire schedules, and none of them declares this one. An outage of all
+    of them orphans nothing."""
+    firing = [each for each in around.workers if each.schedules is not None]
+    return schedule.declared and bool(firing) and not any(fires(each, schedule) for each in firing)
 
 
 def state_of(schedule: ScheduleRecord, around: Surroundings) -> ScheduleState:
@@ -113,7 +117,7 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
     tick = schedule.waiting_tick or schedule.next_at
     left = (tick - around.now).total_seconds()
     sentence = (
-        f"scheduled, next tick in {span(left)} at {moment(tick)}"
+        f"scheduled, next tick in {span(left)} at {moment_in(tick, _zone(schedule))}"
         if left > 0
         else "due, and about to be fired"
     )
@@ -136,6 +140,10 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
     return _because(schedule, ScheduleReason.SCHEDULED, sentence)
 
 
+def _zone(schedule: ScheduleRecord) -> str | None:
+    return schedule.timetable.tz if isinstance(schedule.timetable, Cron) else None
+
+
 def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRecord | None]:
     """The current job of the last sequence, if that has not ended."""
     if schedule.last_sequence_id is None:
@@ -147,14 +155,13 @@ def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRec
 def _orphaned(
     schedule: ScheduleRecord, workers: Sequence[WorkerRecord], around: Surroundings
 ) -> str:
-    some = any(each.schedules is not None for each in around.workers)
-    who = "no living worker declares it" if some else _nobody(around)
+    sentence = "orphaned: no living worker declares it"
     earlier = [each for each in workers if fires(each, schedule)]
     if not earlier:
-        return f"orphaned: {who}"
+        return sentence
     last = max(earlier, key=lambda worker: worker.seen_at)
     seen = ago(last.seen_at, around.now)
-    return f"orphaned: {who}; the last one that declared it, {last.id}, was seen {seen}"
+    return f"{sentence}; the last one that declared it, {last.id}, was seen {seen}"
 
 
 def _nobody(around: Surroundings) -> str:
@@ -171,7 +178,7 @@ def _since(schedule: ScheduleRecord, around: Surroundings) -> str:
     tick = _due_at(schedule)
     late = (around.now - tick).total_seconds()
     if late <= 0:
-        return f"; its next tick is at {moment(tick)}"
+        return f"; its next tick is at {moment_in(tick, _zone(schedule))}"
     return f": its tick of {moment(tick)} is {span(late)} late"
 
 

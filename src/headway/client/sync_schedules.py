@@ -59,8 +59,8 @@ class SyncSchedules(SyncStoreCalls):
         """Store a schedule, or change the one of this name. The first tick is the next one from
         now; with the same timetable the next tick stays. A paused schedule stays paused. Raises
         InvalidRequest if the schedule is declared in code."""
-        check_name("schedule", name)
-        definition = define_schedule(name, timetable, request, {**options})
+        check_name("schedule name", name)
+        definition = define_schedule(name, timetable, request, {**options}, "app.schedules.put")
         if name in self._declared:  # a worker that starts later could not store it
             raise changes.declared_in_code(name)
         now = self._clock.now()
@@ -158,4 +158,4 @@ class SyncSchedules(SyncStoreCalls):
 
 
 def _name(name: str) -> str:
-    return check_name("schedule", name)
+    return check_name("schedule name", name)

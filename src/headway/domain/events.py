@@ -62,6 +62,8 @@ class WorkerStarted(WorkerEvent, frozen=True, gc=False):
     queues: tuple[str, ...]
     types: tuple[str, ...]
     concurrency: int
+    schedules: tuple[str, ...] = ()
+    """Names of the declared schedules that the worker fires."""
 
 
 class WorkerStopping(WorkerEvent, frozen=True, gc=False): ...

@@ -22,6 +22,7 @@ import msgspec
 
 from headway.domain.due_time import NOW, After, At
 from headway.domain.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, DEFAULT_QUEUE
+from headway.domain.schedules.timetable import Cron, Every
 from headway.domain.validation import (
     check_id,
     check_key,
@@ -122,6 +123,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"max_losses must be at least 1, not {self.max_losses}")
         if self.timeout is not None:
             check_seconds("a timeout", self.timeout)
+        if isinstance(self.schedule, Cron | Every):
+            raise InvalidOption(
+                f"schedule= of a start is At or After, not {type(self.schedule).__name__}; to "
+                "start again and again use app.schedule or app.schedules.put"
+            )
         check_kind("a schedule", self.schedule, At, After)
         if self.dedup is not None:
             check_kind("dedup", self.dedup, Dedup)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headway.domain.validation import SHORT_ID
 from headway.domain.views import Count, JobAction
@@ -46,6 +47,19 @@ def _two_figures(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}"
 
 
+def length_arguments(length: timedelta) -> str:
+    """A length of time as code writes it, without loss: `days=1, seconds=0.5`."""
+    minutes, seconds = divmod(length, timedelta(minutes=1))
+    numbers = {
+        "days": minutes // 1_440,
+        "hours": minutes // 60 % 24,
+        "minutes": minutes % 60,
+        "seconds": seconds.total_seconds(),
+    }
+    given = [f"{unit}={number:.9g}" for unit, number in numbers.items() if number]
+    return ", ".join(given) or "seconds=0"
+
+
 def ago(when: datetime, now: datetime) -> str:
     """`3 m ago`, `in 5 m`, `now`."""
     seconds = (now - when).total_seconds()
@@ -58,6 +72,19 @@ def moment(value: datetime | None) -> str:
     if value is None:
         return "an unknown time"
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment_in(value: datetime, tz: str | None) -> str:
+    """A moment in UTC and in a time zone: `2026-11-17 01:30:00 UTC (02:30 Europe/Berlin)`. In UTC
+    alone for None, and where the time zone is not known."""
+    if tz is None or tz == "UTC":
+        return moment(value)
+    try:
+        shown = value.astimezone(ZoneInfo(tz))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return moment(value)
+    day = "" if shown.date() == value.astimezone(UTC).date() else f"{shown:%a} "
+    return f"{moment(value)} ({day}{shown:%H:%M} {tz})"
 
 
 def plural(count: int, noun: str) -> str:

@@ -146,7 +146,11 @@ def check_seconds(what: str, seconds: object, *, zero: bool = False) -> float:
 def sum_of_lengths(
     what: str, length: object, days: float, hours: float, minutes: float, seconds: float
 ) -> timedelta:
-    """The length of time that is given as a timedelta, as numbers, or as both."""
+    """The length of time that is given as a timedelta, as numbers, or as both. `what` is the call,
+    such as `Every(...)`."""
+    if isinstance(length, int | float) and length and not isinstance(length, bool):
+        call = what.removesuffix("...)")
+        raise InvalidOption(f"{call}{length!r}) has no unit: write {call}seconds={length!r})")
     try:
         given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if not length:

@@ -40,7 +40,7 @@ from headway.jobs.job_type import (
     result_coders,
 )
 from headway.jobs.registry import Registry
-from headway.jobs.schedule_definition import schedule_of_type
+from headway.jobs.schedule_definition import refuse_schedule_options, schedule_of_type
 from headway.jobs.signature import Signature, handler_function, read_signature
 from headway.ports.codec import Codec
 
@@ -65,6 +65,7 @@ class _Decorator:
         name = options.pop("name", None)
         timetable = options.pop("schedule", None)
         name = check_name("job type", function.__name__ if name is None else name)
+        refuse_schedule_options(name, options)
         signature = read_signature(function)
         definition = define(
             name,

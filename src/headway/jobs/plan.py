@@ -226,9 +226,13 @@ def check_startable(request: object, call: str = "app.start(") -> None:
         )
     name = getattr(request, "name", None)
     verb = call.partition("(")[0].rpartition(".")[2]
+    if name is None:
+        raise InvalidRequest(
+            f"{verb} takes a request, not {type(request).__name__}: for a job type `charge`, write "
+            f"`{call}charge.request(...))`"
+        )
     raise InvalidRequest(
-        f"{verb} takes a request: write `{call}{name or 'charge'}.request(...))`, "
-        f"not `{call}{name or 'something else'})`"
+        f"{verb} takes a request: write `{call}{name}.request(...))`, not `{call}{name})`"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, TypedDict
 
@@ -29,11 +30,16 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 def define_schedule(
-    name: str, timetable: Timetable, request: AnyRequest, options: dict[str, Any]
+    name: str,
+    timetable: Timetable,
+    request: AnyRequest,
+    options: dict[str, Any],
+    call: str = "app.schedule",
 ) -> ScheduleDefinition:
-    """Check everything that a schedule consists of. Raises InvalidRequest or a subclass."""
+    """Check everything that a schedule consists of. Raises InvalidRequest or a subclass, which
+    names the caller's `call`."""
     check_kind(f"the timetable of schedule {name!r}", timetable, Cron, Every)
-    check_startable(request, f"app.schedule({name!r}, {timetable!r}, ")
+    check_startable(request, f"{call}({name!r}, {timetable!r}, ")
     if request.needs:
         raise InvalidRequest(
             f"schedule {name!r} cannot start {request.type!r}, which waits for blockers: schedule "
@@ -67,6 +73,17 @@ def define_schedule(
         timeout=chosen.timeout,
     )
     return ScheduleDefinition(timetable=timetable, job=job, **options)
+
+
+def refuse_schedule_options(type: str, options: Iterable[str]) -> None:
+    """`@app.job` has the timetable of a schedule, and none of its options."""
+    for option in options:
+        if option in ScheduleOptions.__annotations__:
+            raise InvalidOption(
+                f"@app.job has no option {option!r}: leave out `schedule=`, and write "
+                f"`app.schedule({type!r}, Every(hours=1), {type}.request(...), {option}=...)` with "
+                "your timetable"
+            )
 
 
 def schedule_of_type(type: AnyType, timetable: Timetable) -> ScheduleDefinition:

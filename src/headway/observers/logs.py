@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from headway.domain import events
 from headway.domain.events import Event
-from headway.domain.text import visible
+from headway.domain.text import plural, visible
 from headway.errors import Failure
 
 LONGEST = 2_000
@@ -98,8 +98,12 @@ def line(event: Event) -> str:
     """The event in one line."""
     match event:
         case events.WorkerStarted():
-            types = "1 job type" if len(event.types) == 1 else f"{len(event.types)} job types"
-            return f"worker {event.worker} started: {types} from {', '.join(event.queues)}"
+            types = plural(len(event.types), "job type")
+            fires = plural(len(event.schedules), "declared schedule")
+            return (
+                f"worker {event.worker} started: {types} from {', '.join(event.queues)}"
+                f"{f'; fires {fires}' if event.schedules else ''}"
+            )
         case events.WorkerStopping():
             return f"worker {event.worker} is stopping"
         case events.WorkerStopped():

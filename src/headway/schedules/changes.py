@@ -173,7 +173,7 @@ def backfill_ticks(
 
 
 def delete(store: Operations, name: str, now: datetime | None) -> Operation[ScheduleRecord]:
-    """Delete a schedule; its jobs stay. A declared one must be orphaned."""
+    """Delete a schedule; its jobs stay. A living worker must not declare it."""
     time = yield from store.time(now=now)
     record = yield from _locked(store, name)
     if record.declared:

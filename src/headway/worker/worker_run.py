@@ -209,7 +209,8 @@ class WorkerRun:
             self._loop_watch.start()
         names = tuple(queue.name for queue in self._slots.queues)
         types = tuple(sorted(self._handlers))
-        observe(WorkerStarted(settings.worker_id, names, types, settings.concurrency))
+        fired = tuple(sorted(self._scheduler.declarations or ()))
+        observe(WorkerStarted(settings.worker_id, names, types, settings.concurrency, fired))
         background = [
             asyncio.create_task(self._keep_subscribed(), name="headway subscriber"),
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),

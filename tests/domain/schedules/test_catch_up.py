@@ -33,9 +33,12 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "zero hours": (lambda: CatchUp.latest(hours=0), "must be longer than 0 seconds, not 0.0"),
     "negative": (lambda: CatchUp.latest(hours=-1), "must be longer than 0 seconds, not -3600.0"),
     "nan": (lambda: CatchUp.latest(hours=math.nan), "CatchUp.latest(...) takes a timedelta"),
-    "a number": (lambda: CatchUp.latest(60), "takes a timedelta"),  # type: ignore[arg-type]
+    "a number": (
+        lambda: CatchUp.latest(60),  # type: ignore[arg-type]
+        "CatchUp.latest(60) has no unit: write CatchUp.latest(seconds=60)",
+    ),
     "long": (lambda: CatchUp.all(days=36_526), "must be 100 years or less"),
-    "all of no time": (CatchUp.all, "CatchUp.all(...) must be longer than 0 seconds"),
+    "all of no time": (CatchUp.all, "needs a length of time, beyond which ticks are not caught up"),
     "none at most": (
         lambda: CatchUp.all(hours=1, at_most=0),
         "at_most of CatchUp.all(...) must be between 1 and 10,000, not 0",
@@ -73,4 +76,6 @@ def test_it_is_a_value(catch_up: CatchUp) -> None:
 def test_it_reads_well() -> None:
     assert str(CatchUp.none()) == "none"
     assert str(CatchUp.latest()) == "latest within 1 h"
+    assert repr(CatchUp.latest()) == "CatchUp.latest(hours=1)"
+    assert repr(CatchUp.all(minutes=90)) == "CatchUp.all(hours=1, minutes=30, at_most=100)"
     assert str(CatchUp.all(days=2, at_most=1_000)) == "all within 2 d, at most 1,000"

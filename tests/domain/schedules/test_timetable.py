@@ -190,6 +190,7 @@ def test_an_interval_does_not_drift(
     assert (following - anchor) % interval == timedelta()
     assert last == (following - interval if following - interval >= utc(1970, 1, 1) else None)
     assert decode_timetable(json.loads(json.dumps(encode_timetable(every)))) == every
+    assert eval(repr(every), {"Every": Every, "datetime": dates}) == every
 
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
@@ -200,7 +201,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "inf": (lambda: Every(seconds=math.inf), "takes a timedelta"),
     "long": (lambda: Every(days=36_526), "Every(...) must be 100 years or less, not 100.003 years"),
     "too long": (lambda: Every(timedelta.max, days=1), "of 100 years at most"),
-    "a number": (lambda: Every(60), "Every(...) takes a timedelta"),  # type: ignore[arg-type]
+    "a number": (lambda: Every(60), "Every(60) has no unit: write Every(seconds=60)"),  # type: ignore[arg-type]
     "text": (lambda: Every(hours="1"), "Every(...) takes a timedelta"),  # type: ignore[arg-type]
     "a moment": (lambda: Every(utc(2026, 1, 1)), "takes a timedelta"),  # type: ignore[arg-type]
     "naive anchor": (
@@ -251,6 +252,9 @@ def test_timetables_read_well() -> None:
     assert repr(Cron(" @daily ")) == "Cron('@daily', tz='UTC')"
     assert str(Every(hours=1)) == "every 1 h"
     assert str(Every(seconds=90)) == "every 1 m 30 s"
+    assert repr(Every(hours=1)) == "Every(hours=1)"
+    assert repr(Every(hours=25, seconds=90.5)) == "Every(days=1, hours=1, minutes=1, seconds=30.5)"
+    assert repr(Every(days=1, anchor=utc(2026, 1, 1))).startswith("Every(days=1, anchor=datetime.")
     assert str(Every(days=1, anchor=utc(2026, 1, 1, 6))) == "every 1 d from 2026-01-01 06:00:00 UTC"
     assert Cron("30  2 * * *") == Cron("30 2 * * *")
     assert Cron("30 2 * * *") != Cron("30 2 * * *", tz="Etc/UTC")

@@ -103,15 +103,18 @@ def _problem(app: Headway, schedule: ScheduleRecord) -> str | None:
 def _print(report: CheckReport) -> None:
     rows = [(each.job_id, each.type, each.state, each.problem) for each in report.incompatible]
     print_table(COLUMNS, rows)
-    say(f"{report.examined:,} waiting jobs checked, {len(report.incompatible):,} do not fit")
+    say(_counts(report.examined, "waiting job", len(report.incompatible)))
     unfit = report.incompatible_schedules
     print_table(SCHEDULE_COLUMNS, [(each.name, each.type, each.problem) for each in unfit])
     if report.schedules_examined:
-        checked = plural(report.schedules_examined, "schedule")
-        say(f"{checked} checked, {len(unfit):,} do not fit")
+        say(_counts(report.schedules_examined, "schedule", len(unfit)))
     if names := report.undeclared_schedules:
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
         say(
             "not declared by this code, so not fired once no other worker declares them: "
             f"{', '.join(names[:NAMED])}{more}"
         )
+
+
+def _counts(examined: int, noun: str, unfit: int) -> str:
+    return f"{plural(examined, noun)} checked, {unfit:,} {'does' if unfit == 1 else 'do'} not fit"

@@ -65,7 +65,10 @@ def _print_schedules(page: SchedulePage) -> None:
         )
         for each in page.schedules
     ]
-    print_list(COLUMNS, rows, "no schedules match", page.cursor)
+    given = click.get_current_context().params
+    filtered = given["words"] or given["state"] or given["cursor"]
+    empty = "no schedules match" if filtered else "there are no schedules"
+    print_list(COLUMNS, rows, empty, page.cursor)
 
 
 @schedules.command("list")
@@ -170,8 +173,13 @@ def _print_backfill(done: Backfill) -> None:
 
 @schedules.command()
 @click.argument("name")
-@click.option("--since", type=moment, required=True, help="First tick: 2026-12-24T18:00.")
-@click.option("--until", type=moment, help="Last tick.  [default: now]")
+@click.option(
+    "--since",
+    type=moment,
+    required=True,
+    help="First tick: 2026-12-24T18:00+01:00; without an offset, in this machine's time zone.",
+)
+@click.option("--until", type=moment, help="Last tick, in the same form.  [default: now]")
 @click.option(
     "--at-most",
     type=click.IntRange(min=1, max=MOST_BACKFILLED),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
-from headway.cli.job_text import INDENT, json_text, moment_now, print_explanation, when_text
+from headway.cli.job_text import INDENT, json_text, moment_now, print_explanation
 from headway.cli.output import in_colour, print_fields, tell
 from headway.cli.safe_text import harmless
 from headway.domain.schedules.schedule_views import (
@@ -12,14 +14,14 @@ from headway.domain.schedules.schedule_views import (
     ScheduleExplanation,
     ScheduleRunView,
 )
-from headway.domain.text import moment, span
+from headway.domain.text import ago, moment, moment_in, span
 
 ALL_WORKERS = 5
 """Workers that are named; of more, the number."""
 
 
 def print_schedule(detail: ScheduleDetail) -> None:
-    schedule, job, now = detail.schedule, detail.job, moment_now()
+    schedule, job = detail.schedule, detail.job
     print_fields(
         [
             ("name", schedule.name),
@@ -27,8 +29,8 @@ def print_schedule(detail: ScheduleDetail) -> None:
             ("why", detail.explanation.sentence),
             ("timetable", schedule.timetable),
             ("origin", schedule.origin),
-            ("paused", when_text(schedule.paused_at, now)),
-            ("next", when_text(schedule.next_at, now)),
+            ("paused", _when(schedule.paused_at)),
+            ("next", _next(detail)),
             ("then", _then(detail)),
             ("type", job.type),
             ("queue", job.queue),
@@ -41,8 +43,8 @@ def print_schedule(detail: ScheduleDetail) -> None:
             ("jitter", span(detail.jitter) if detail.jitter else None),
             ("fired", f"{schedule.fired:,}"),
             ("skipped", f"{schedule.skipped:,}"),
-            ("created", when_text(detail.created_at, now)),
-            ("changed", when_text(detail.changed_at, now)),
+            ("created", _when(detail.created_at)),
+            ("changed", _when(detail.changed_at)),
             ("fired by", _workers(detail.workers)),
         ]
     )
@@ -50,19 +52,34 @@ def print_schedule(detail: ScheduleDetail) -> None:
         click.echo()
         click.echo(click.style("last ticks", bold=True))
     for run in detail.runs:
-        click.echo(f"{INDENT}{moment(run.tick)}  {_outcome(run)}")
+        click.echo(f"{INDENT}{harmless(moment_in(run.tick, detail.tz))}  {_outcome(run)}")
 
 
 def print_schedule_explanation(explanation: ScheduleExplanation) -> None:
-    """Why the schedule starts no job; why the job that it waits for has not ended, below it."""
+    """Why the schedule starts no job, and why the job that it waits for has not ended; below it,
+    the blockers of that job."""
     tell(explanation.sentence)
     if explanation.because is not None:
-        print_explanation(explanation.because, 1)
+        for blocker in explanation.because.because:
+            print_explanation(blocker, 1)
+
+
+def _when(value: datetime | None) -> str | None:
+    return None if value is None else f"{moment(value)} ({ago(value, moment_now())})"
+
+
+def _next(detail: ScheduleDetail) -> str | None:
+    tick = detail.schedule.next_at
+    if tick is None:
+        return None
+    left = (tick - moment_now()).total_seconds()
+    when = f"in {span(left)}" if left > 0 else f"{span(-left)} ago"
+    return f"{moment_in(tick, detail.tz)}, {when}"
 
 
 def _then(detail: ScheduleDetail) -> str | None:
     ticks = [tick for tick in detail.next_ticks if tick != detail.schedule.next_at]
-    return ", ".join(map(moment, ticks)) or None
+    return ", ".join(moment_in(tick, detail.tz) for tick in ticks) or None
 
 
 def _workers(ids: list[str]) -> str:

@@ -19,6 +19,8 @@ EXTRAS = {
     "mongodb": "pymongo",
     "redis": "redis",
     "nats": "nats-py",
+    "schedules": "cronsim",
+    "cli": "click",
     "web": "starlette",
     "otel": "opentelemetry-api",
     "prometheus": "prometheus-client",
@@ -36,7 +38,9 @@ def _versions() -> Diagnosis:
         "versions",
         f"headway {version('headway')}, Python {platform.python_version()}, "
         f"msgspec {msgspec.__version__}, click {version(click.__name__)}, "
-        f"uvloop {_version('uvloop') or 'not installed: workers run on the slower asyncio loop'}",
+        f"uvloop {_version('uvloop') or 'not installed: workers run on the slower asyncio loop'}, "
+        f"cronsim {_version('cronsim') or 'not installed: schedules with Cron need it'}, "
+        f"tzdata {_version('tzdata') or 'not installed: time zones are those of the system'}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from headway.domain.text import span
+from headway.domain.text import length_arguments, span
 from headway.domain.validation import check_seconds, check_whole, sum_of_lengths
 from headway.errors import InvalidOption
 
@@ -67,16 +67,22 @@ class CatchUp(msgspec.Struct, frozen=True):
     ) -> CatchUp:
         """All missed ticks are fired that are not older than this, the newest `at_most`."""
         what = "CatchUp.all(...)"
-        return cls("all", sum_of_lengths(what, within, days, hours, minutes, seconds), at_most)
+        total = sum_of_lengths(what, within, days, hours, minutes, seconds)
+        if not total:
+            raise InvalidOption(
+                f"{what} needs a length of time, beyond which ticks are not caught up: "
+                "CatchUp.all(hours=6)"
+            )
+        return cls("all", total, at_most)
 
     def __repr__(self) -> str:
         match self.mode:
             case "none":
                 return "CatchUp.none()"
             case "latest":
-                return f"CatchUp.latest({self.within!r})"
+                return f"CatchUp.latest({length_arguments(self.within)})"
             case "all":
-                return f"CatchUp.all({self.within!r}, at_most={self.at_most})"
+                return f"CatchUp.all({length_arguments(self.within)}, at_most={self.at_most})"
 
     def __str__(self) -> str:
         length = span(self.within.total_seconds())

@@ -24,6 +24,7 @@ from headway.domain.schedules.timetable import (
     decode_timetable,
     encode_timetable,
 )
+from headway.domain.text import moment
 from headway.domain.validation import check_kind, check_seconds
 from headway.errors import InvalidOption, InvalidRequest
 
@@ -70,6 +71,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
                 f"not {self.overlap!r}"
             )
         check_seconds("jitter", self.jitter, zero=True)
+
+    def __repr__(self) -> str:
+        return f"<ScheduleDefinition {self.timetable} of {self.job.type!r}>"
 
     def encode(self) -> str:
         """As JSON, equal for equal definitions."""
@@ -165,6 +169,10 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     """When its definition last changed."""
+
+    def __repr__(self) -> str:
+        then = f"next {moment(self.next_at)}" if self.paused_at is None else "paused"
+        return f"<ScheduleRecord {self.name!r} {self.definition.timetable}, {then}>"
 
     @property
     def declared(self) -> bool:

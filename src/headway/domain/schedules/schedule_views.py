@@ -22,7 +22,8 @@ class ScheduleState(enum.StrEnum):
     """A tick should have been fired more than a minute ago."""
     PAUSED = "paused"
     ORPHANED = "orphaned"
-    """Declared in code, but not in that of a living worker: its ticks start nothing."""
+    """Declared in code, but not in that of the living workers that fire schedules: its ticks start
+    nothing. While no living worker fires schedules, none is orphaned."""
 
 
 class ScheduleOrigin(enum.StrEnum):
@@ -31,7 +32,7 @@ class ScheduleOrigin(enum.StrEnum):
     PUT = "put"
     """At run time."""
     ORPHANED = "orphaned"
-    """In code that no living worker has."""
+    """In code, but not in that of the living workers that fire schedules."""
 
 
 class RunOutcome(enum.StrEnum):

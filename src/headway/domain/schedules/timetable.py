@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, Final
 
 from headway.domain.schedules.cron_fields import check_expression, five_fields, simulate
+from headway.domain.text import length_arguments, span
 from headway.domain.text import moment as moment_text
-from headway.domain.text import span
 from headway.domain.validation import check_moment, check_seconds, sum_of_lengths
 from headway.errors import ConfigurationError, InvalidOption
 
@@ -172,7 +172,7 @@ class Every:
 
     def __repr__(self) -> str:
         anchor = "" if self.anchor == EPOCH else f", anchor={self.anchor!r}"
-        return f"Every({self.interval!r}{anchor})"
+        return f"Every({length_arguments(self.interval)}{anchor})"
 
     def __str__(self) -> str:
         anchor = "" if self.anchor == EPOCH else f" from {moment_text(self.anchor)}"

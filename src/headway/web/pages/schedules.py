@@ -110,7 +110,7 @@ async def delete(request: Request) -> Response:
 
 async def _read(request: Request) -> tuple[str, Form]:
     form = await read_own_form(request)
-    return check_name("schedule", form.one("name")), form
+    return check_name("schedule name", form.one("name")), form
 
 
 def _state(text: str) -> ScheduleState | None:
