@@ -218,6 +218,7 @@ def test_options_that_are_refused(reports: Reports) -> None:
         with pytest.raises(InvalidName, match=sentence):
             reports.app.sync.schedules.put(name, HOURLY, request)
 
+
 @pytest.mark.parametrize(
     "page", [{"after": 5}, {"after": "\ud800"}, {"limit": "1"}, {"limit": 1.5}, {"limit": 0}]
 )
