@@ -652,7 +652,7 @@ async def test_wrong_names_and_limits_of_schedules_are_refused() -> None:
         assert await app.schedules.runs("beat") == []
         with pytest.raises(ScheduleNotFound):
             await app.schedules.runs("beta")
-        with pytest.raises(InvalidRequest, match="a schedule must be a string, not int"):
+        with pytest.raises(InvalidRequest, match="a schedule name must be a string, not int"):
             await app.schedules.list(after=5)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match="limit"):
             await app.schedules.list(limit="5")  # type: ignore[arg-type]
