@@ -65,7 +65,8 @@ test-all: $(READY) ## run the other tests: long races, every PostgreSQL case thr
 check: $(READY) ## format, lint, types and import layers, without changing a file
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m ruff check
-	$(PYTHON) -m pyright --warnings & $(PYTHON) -m mypy; mypy=$$?; wait $$! && exit $$mypy
+	$(PYTHON) -m pyright --warnings
+	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 
 format: $(READY) ## format the code and repair what the linter can

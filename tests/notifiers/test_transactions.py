@@ -210,7 +210,7 @@ class TestSqlite:
 def test_channels_have_names_that_postgresql_takes() -> None:
     assert channel_name("headway", Topic.ENDED) == "headway:headway:ended"
     names = {channel_name("x" * length, topic) for length in (10, 62, 63) for topic in Topic}
-    assert len(names) == 9
+    assert len(names) == 3 * len(Topic)
     assert max(len(name) for name in names) <= 63
 
 

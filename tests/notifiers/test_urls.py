@@ -70,6 +70,7 @@ def test_a_schema_has_channels_of_its_own() -> None:
     assert isinstance(app.notifier, PostgresNotifier)
     assert set(app.notifier.channels.values()) == {
         "headway:tools:scheduled",
+        "headway:tools:schedules",
         "headway:tools:ended",
         "headway:tools:lost",
     }
