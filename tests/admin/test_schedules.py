@@ -483,3 +483,16 @@ async def test_delete(shop: Shop, clock: ManualClock) -> None:
     clock.advance(by=HOUR)
     assert (await operator.delete_schedule("nightly")).after == "deleted"
     assert [note.target for note in await notes(shop)] == ["nightly", NAME]
+
+
+async def test_one_that_another_version_wrote_is_shown_and_explained(shop: Shop) -> None:
+    await put(shop)
+    store = shop.app.store
+    record = await shop.app.schedules.get(NAME)
+    strange = replace(record.definition, unreadable='{"timetable": {"moon": "full"}}')
+    await store.run(store.put_schedules, [replace(record, definition=strange)])
+    detail = await shop.app.questions.schedule(NAME)
+    assert detail.explanation.reason is ScheduleReason.UNREADABLE
+    assert detail.next_ticks == []
+    assert NAME in repr(await shop.app.schedules.get(NAME))
+    assert [each.name for each in (await shop.app.questions.schedules()).schedules] == [NAME]

@@ -83,6 +83,9 @@ def explain_schedule(
     if is_orphaned(schedule, around):
         sentence = _orphaned(schedule, workers, around)
         return _because(schedule, ScheduleReason.ORPHANED, sentence)
+    if schedule.definition.unreadable is not None:
+        sentence = "not fired: this version of Headway cannot read its definition"
+        return _because(schedule, ScheduleReason.UNREADABLE, sentence)
     firing = [each for each in around.workers if fires(each, schedule)]
     if not firing:
         sentence = f"not fired: {_nobody(around)}{_since(schedule, around)}"
@@ -141,7 +144,8 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
 
 
 def _zone(schedule: ScheduleRecord) -> str | None:
-    return schedule.timetable.tz if isinstance(schedule.timetable, Cron) else None
+    timetable = schedule.definition.timetable
+    return timetable.tz if isinstance(timetable, Cron) else None
 
 
 def _unfinished(store: Operations, schedule: ScheduleRecord) -> Operation[JobRecord | None]:

@@ -100,6 +100,8 @@ class ScheduleReason(enum.StrEnum):
     ORPHANED = "orphaned"
     NO_WORKER = "no_worker"
     """No living worker fires it."""
+    UNREADABLE = "unreadable"
+    """Another version of Headway has written its definition."""
     LATE = "late"
     WAITING = "waiting"
     OVERLAP = "overlap"
