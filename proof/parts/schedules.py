@@ -125,7 +125,8 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
     seconds = 4.0 if run.short else 75.0
     database.prepare()
     timetables = asyncio.run(_put(database.dsn))
-    timetables |= {declared_name(number): DECLARED_EVERY for number in range(DECLARED)}
+    every = Every(seconds=DECLARED_EVERY)
+    timetables |= {declared_name(number): every for number in range(DECLARED)}
     logs = folder / "logs"
     logs.mkdir()
     with fork_server(folder) as parent:
