@@ -59,7 +59,7 @@ async def test_postgres_says_that_a_transaction_is_in_the_way(
 ) -> None:
     """It may be the caller's own, which would wait for the migration in turn."""
     monkeypatch.setattr("headway.stores.postgres.migrate.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr("headway.stores.postgres.migrate.PATIENCE", 0.0)
+    monkeypatch.setattr("headway.stores.postgres.store.PATIENCE", 0.0)
     with psycopg.connect(postgres_url) as other:
         other.execute("create schema headway")
         with pytest.raises(StoreError, match="an open transaction has locked its tables"):
