@@ -35,7 +35,7 @@ def full(name: str = "nightly", **fields: Any) -> ScheduleRecord:
     """A schedule whose every field has a value of its own."""
     given: dict[str, Any] = {
         "definition": kit.definition(
-            Cron("30 2 * * *", tz="Europe/Berlin"),
+            Cron.stored("30 2 * * *", "Europe/Berlin"),
             overlap="queue_one",
             catch_up=CatchUp.all(days=2, at_most=7),
             jitter=2.5,
@@ -617,7 +617,9 @@ async def a_definition_is_the_same_after_it_was_stored(store: Store) -> None:
     anchor = datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     records = [
         kit.schedule("a", definition=kit.definition(Every(odd, anchor=anchor))),
-        kit.schedule("b", definition=kit.definition(Cron("@weekly"), catch_up=CatchUp.none())),
+        kit.schedule(
+            "b", definition=kit.definition(Cron.stored("@weekly", "UTC"), catch_up=CatchUp.none())
+        ),
         kit.schedule("c", definition=kit.definition(catch_up=CatchUp.latest(odd), jitter=1e-6)),
     ]
     await kit.put(store, *records)
