@@ -10,7 +10,7 @@ from headway.admin.explanation import Surroundings
 from headway.admin.schedule_explanation import explain_schedule, fires, is_orphaned, state_of
 from headway.domain.job import JobRecord
 from headway.domain.lifecycle import shown_state
-from headway.domain.queries import MAX_PAGE, check_page
+from headway.domain.queries import MAX_PAGE, WorkerRecord, check_page
 from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun, job_of_tick, tick_id
 from headway.domain.schedules.schedule_views import (
     SHOWN_RUNS,
@@ -88,12 +88,7 @@ def read_schedules(
 def read_schedule_detail(
     store: Operations, name: str, now: datetime | None
 ) -> Operation[ScheduleDetail]:
-    record = yield from read_schedule(store, name)
-    present = yield from store.time(now=now)
-    workers = yield from store.workers()
-    queues = yield from store.managed_queues()
-    (runs,) = yield from store.schedule_runs([name])
-    around = Surroundings.of(present, workers, queues)
+    record, runs, workers, around = yield from _read(store, name, now)
     shown = runs[:SHOWN_RUNS]
     current = yield from _current(
         store, [record.last_sequence_id, *(each.sequence_id for each in shown)]
@@ -109,7 +104,7 @@ def read_schedule_detail(
         jitter=definition.jitter,
         created_at=record.created_at,
         changed_at=record.changed_at,
-        next_ticks=_next_ticks(record, present),
+        next_ticks=_next_ticks(record, around.now),
         runs=[_run(record, run, around.now, current) for run in shown],
         workers=sorted(each.id for each in around.workers if fires(each, record)),
         explanation=explanation,
@@ -120,12 +115,7 @@ def read_schedule_detail(
 def read_schedule_why(
     store: Operations, name: str, now: datetime | None
 ) -> Operation[ScheduleExplanation]:
-    record = yield from read_schedule(store, name)
-    present = yield from store.time(now=now)
-    workers = yield from store.workers()
-    queues = yield from store.managed_queues()
-    (runs,) = yield from store.schedule_runs([name])
-    around = Surroundings.of(present, workers, queues)
+    record, runs, workers, around = yield from _read(store, name, now)
     return (yield from explain_schedule(store, record, runs, workers, around))
 
 
@@ -153,6 +143,18 @@ def plan_backfill(
         first=ticks[0] if ticks else None,
         last=ticks[-1] if ticks else None,
     )
+
+
+def _read(
+    store: Operations, name: str, now: datetime | None
+) -> Operation[tuple[ScheduleRecord, list[ScheduleRun], list[WorkerRecord], Surroundings]]:
+    """A schedule, its last ticks, all workers that the store knows, and its surroundings."""
+    record = yield from read_schedule(store, name)
+    present = yield from store.time(now=now)
+    workers = yield from store.workers()
+    queues = yield from store.managed_queues()
+    (runs,) = yield from store.schedule_runs([name])
+    return record, runs, workers, Surroundings.of(present, workers, queues)
 
 
 def _next_ticks(record: ScheduleRecord, now: datetime) -> list[datetime]:
