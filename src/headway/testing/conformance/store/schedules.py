@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from headway.domain.due_time import At
-from headway.domain.job import JobState, NewJob
+from headway.domain.job import NewJob
 from headway.domain.schedules.catch_up import CatchUp
 from headway.domain.schedules.schedule import (
     KEPT_RUNS,
@@ -19,7 +17,6 @@ from headway.domain.schedules.schedule import (
 )
 from headway.domain.schedules.timetable import Cron, Every
 from headway.ports.store import Store
-from headway.testing.conformance.case import raises
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases, at
 from headway.testing.conformance.store.workers import worker
@@ -82,6 +79,10 @@ def advance(name: str = "nightly", **fields: Any) -> ScheduleAdvance:
         "runs": (),
     }
     return ScheduleAdvance(name=name, **given | fields)
+
+
+def tick_job(**fields: Any) -> NewJob:
+    return kit.new_job(**{"schedule_name": "nightly", "scheduled_for": at(-5)} | fields)
 
 
 async def due(
@@ -380,235 +381,6 @@ async def a_deleted_schedule_is_gone_with_its_runs(store: Store) -> None:
     await kit.put(store, kit.schedule("a"))
     assert await kit.runs_of(store, "a") == []
     assert await kit.schedule_of(store, "a") == kit.schedule("a")
-
-
-def tick_job(**fields: Any) -> NewJob:
-    return kit.new_job(**{"schedule_name": "nightly", "scheduled_for": at(-5)} | fields)
-
-
-@case
-async def the_job_of_a_tick_is_stored_with_every_field(store: Store) -> None:
-    job = tick_job(
-        type="report.vat",
-        input='"„Bücher“"',
-        queue="reports",
-        priority=7,
-        max_attempts=None,
-        max_losses=2,
-        timeout=0.25,
-        schedule=At(at(3.000001)),
-        scheduled_for=at(-5.000002),
-    )
-    bare = tick_job(schedule_name="daily", schedule=At(at(-5)))
-    answers = await store.run(store.insert_scheduled, [job, bare], now=T0)
-    assert [(each.id, each.run_at, each.deduplicated) for each in answers] == [
-        (job.id, at(3.000001), False),
-        (bare.id, T0, False),
-    ]
-    stored = await kit.read(store, job.id)
-    plain = msgspec.structs.replace(job, schedule_name=None, scheduled_for=None, id=kit.new_id())
-    await kit.insert(store, plain)
-    assert stored == msgspec.structs.replace(
-        await kit.read(store, plain.id),
-        id=job.id,
-        sequence_id=job.id,
-        root_id=job.id,
-        schedule="nightly",
-        scheduled_for=at(-5.000002),
-    )
-    stored = await kit.read(store, bare.id)
-    assert (stored.schedule, stored.scheduled_for) == ("daily", at(-5))
-    assert (stored.run_at, stored.created_at, stored.max_attempts) == (T0, T0, 20)
-    claimed = await kit.claim_one(store, "reports", types=("report.vat",), now=at(4))
-    assert (claimed.id, claimed.schedule) == (job.id, "nightly")
-    assert claimed.scheduled_for == at(-5.000002)
-
-
-@case
-async def the_job_of_a_tick_is_not_due_before_now(store: Store) -> None:
-    past, later = tick_job(schedule=At(at(-3_600))), tick_job(schedule=At(at(60)))
-    answers = await store.run(store.insert_scheduled, [past, later, now_job := tick_job()], now=T0)
-    assert [answer.run_at for answer in answers] == [T0, at(60), T0]
-    assert [job.id for job in await kit.claim(store, now=T0)] == [past.id, now_job.id]
-    assert [job.id for job in await kit.claim(store, now=at(60))] == [later.id]
-
-
-@case
-async def the_job_of_a_tick_is_stored_once(store: Store) -> None:
-    first = tick_job(input="1")
-    await store.run(store.insert_scheduled, [first], now=T0)
-    again = msgspec.structs.replace(first, input="2", queue="other")
-    new = tick_job()
-    answers = await store.run(store.insert_scheduled, [again, new], now=at(1))
-    assert [(each.id, each.deduplicated) for each in answers] == [
-        (first.id, True),
-        (new.id, False),
-    ]
-    stored = await kit.read(store, first.id)
-    assert (stored.input, stored.queue, stored.created_at) == ("1", "default", T0)
-    # Whatever became of it.
-    await kit.complete(store, await kit.claim_one(store), now=at(2))
-    (answer,) = await store.run(store.insert_scheduled, [first], now=at(3))
-    assert answer.deduplicated
-    assert await kit.state_of(store, first.id) is JobState.COMPLETED
-
-
-@case
-async def of_16_inserts_of_a_tick_one_is_stored(store: Store) -> None:
-    jobs = [tick_job(input=str(number)) for number in range(20)]
-    answers = await asyncio.gather(
-        *[store.run(store.insert_scheduled, jobs, now=T0) for _ in range(16)]
-    )
-    for number in range(len(jobs)):
-        assert sum(not answer[number].deduplicated for answer in answers) == 1
-    assert len(await kit.everything(store)) == len(jobs)
-
-
-@case
-async def a_successor_keeps_the_schedule_of_the_first_job(store: Store) -> None:
-    job = tick_job()
-    await store.run(store.insert_scheduled, [job], now=T0)
-    for _ in range(3):
-        claimed = await kit.claim_one(store)
-        assert (claimed.schedule, claimed.scheduled_for) == ("nightly", at(-5))
-        await kit.complete(store, claimed, None, kit.successor_of(claimed))
-        claimed = await kit.claim_one(store, now=at(1))
-        assert (claimed.schedule, claimed.scheduled_for) == ("nightly", at(-5))
-        await kit.complete(store, claimed, None, kit.successor_of(claimed), now=at(1))
-        await store.run(store.trigger, [(await kit.last_of(store, job.id)).id], now=at(-1))
-
-
-async def all_of(store: Store) -> object:
-    """All schedules, their runs and the jobs."""
-    records = await store.run(store.list_schedules)
-    runs = [await kit.runs_of(store, record.name) for record in records]
-    return records, runs, await kit.snapshot(store)
-
-
-async def _change_everything(store: Store, tx: Any) -> None:
-    await store.run_in(tx, store.put_schedules, [kit.schedule("new"), full("put")])
-    change = advance("advanced", fired=1, first_run=1, runs=(run(2),))
-    await store.run_in(tx, store.advance_schedules, [change])
-    await store.run_in(tx, store.delete_schedules, ["deleted"])
-    await store.run_in(tx, store.insert_scheduled, [tick_job()], now=T0)
-
-
-async def _before_changes(store: Store) -> None:
-    await kit.put(store, *map(kit.schedule, ("put", "advanced", "deleted")))
-    changes = [advance(name, next_at=T0, runs=(run(1),)) for name in ("put", "advanced", "deleted")]
-    await store.run(store.advance_schedules, changes)
-
-
-@case.only(kit.has_transactions)
-async def a_rollback_undoes_changes_of_schedules(store: Store) -> None:
-    await _before_changes(store)
-    before = await all_of(store)
-    with raises(Undo):
-        async with store.begin() as tx:
-            await _change_everything(store, tx)
-            raise Undo
-    assert await all_of(store) == before
-    assert sorted(await due(store)) == ["advanced", "deleted", "put"]
-    async with store.begin() as tx:
-        await _change_everything(store, tx)
-    assert [each.name for each in await store.run(store.list_schedules)] == [
-        "advanced",
-        "new",
-        "put",
-    ]
-
-
-@case.only(kit.has_transactions)
-async def nobody_sees_changes_of_schedules_before_the_commit(store: Store) -> None:
-    await _before_changes(store)
-    before = await all_of(store)
-    next_before = await store.run(store.next_schedule, [], now=T0)
-    async with store.begin() as tx:
-        await _change_everything(store, tx)
-        assert await all_of(store) == before
-        assert await store.run(store.next_schedule, [], now=T0) == next_before
-        seen = await store.run_in(tx, store.schedules, ["advanced", "deleted", "new"])
-        assert [each and each.fired for each in seen] == [1, None, 0]
-        assert await store.run_in(tx, store.schedule_runs, ["advanced"]) == [[run(2), run(1)]]
-    assert await all_of(store) != before
-
-
-async def due_meanwhile(store: Store, **options: Any) -> set[str]:
-    """The schedules that are due beside an open transaction. Where that is the only writer, there
-    are none: the question waits for its end."""
-    return set() if store.capabilities.one_writer else set(await due(store, **options))
-
-
-@case.only(kit.has_transactions)
-async def a_schedule_that_another_transaction_holds_is_left_out(store: Store) -> None:
-    await kit.put(
-        store, *map(kit.schedule, "abc"), kit.schedule("w", next_at=at(60), waiting_tick=at(-1))
-    )
-    async with store.begin() as tx:
-        await store.run_in(tx, store.schedules, ["b", "w"], lock=True)
-        others: set[str] = set() if store.capabilities.one_writer else {"a", "c"}
-        assert await due_meanwhile(store, ended=("w",)) == others
-    assert sorted(await due(store, ended=("w",))) == ["a", "b", "c", "w"]
-
-
-@case.only(kit.has_transactions)
-async def two_transactions_do_not_get_the_same_schedule(store: Store) -> None:
-    names = {f"s{number}" for number in range(10)}
-    await kit.put(store, *map(kit.schedule, names))
-    async with store.begin() as tx:
-        first = await store.run_in(tx, store.due_schedules, [], 6, now=T0)
-        assert len(first) == 6
-        others = names - {record.name for record in first}
-        assert await due_meanwhile(store) == (set() if store.capabilities.one_writer else others)
-    assert set(await due(store)) == names
-
-
-@case.only(kit.has_transactions)
-async def an_advanced_schedule_is_due_at_its_next_moment(store: Store) -> None:
-    await kit.put(store, kit.schedule())
-    async with store.begin() as tx:
-        await store.run_in(tx, store.due_schedules, [], 1, now=T0)
-        await store.run_in(tx, store.advance_schedules, [advance()])
-        assert await due_meanwhile(store) == set()
-    assert await due(store) == []
-    assert await due(store, now=at(3_600)) == ["nightly"]
-
-
-@case.only(kit.has_transactions)
-async def of_8_transactions_each_gets_schedules_of_its_own(store: Store) -> None:
-    names = [f"s{number}" for number in range(40)]
-    await kit.put(store, *map(kit.schedule, names))
-
-    async def take() -> list[str]:
-        taken: list[str] = []
-        for _ in range(3):
-            async with store.begin() as tx:
-                found = await store.run_in(tx, store.due_schedules, [], 5, now=T0)
-                await asyncio.sleep(0)
-                if found:
-                    changes = [advance(record.name) for record in found]
-                    await store.run_in(tx, store.advance_schedules, changes)
-                taken += [record.name for record in found]
-        return taken
-
-    taken = [name for names in await asyncio.gather(*[take() for _ in range(8)]) for name in names]
-    assert len(taken) == len(set(taken))
-    assert sorted([*taken, *await due(store)]) == sorted(names)
-
-
-@case.only(kit.has_transactions)
-async def a_locked_schedule_is_changed_by_one_after_the_other(store: Store) -> None:
-    await kit.put(store, kit.schedule(fired=0))
-
-    async def count() -> None:
-        async with store.begin() as tx:
-            (record,) = await store.run_in(tx, store.schedules, ["nightly"], lock=True)
-            assert record is not None
-            changed = msgspec.structs.replace(record, fired=record.fired + 1)
-            await store.run_in(tx, store.put_schedules, [changed])
-
-    await asyncio.gather(*[count() for _ in range(8)])
-    assert (await kit.schedule_of(store)).fired == 8
 
 
 @case
