@@ -9,6 +9,7 @@ from headway.client.completion import Completion, SyncCompletion
 from headway.client.sync_client import SyncClient, SyncSequence
 from headway.domain.due_time import After, At
 from headway.domain.job import JobState
+from headway.domain.limits.rate import Rate
 from headway.domain.request import Continuation, ContinuationRequest, Dedup, Request
 from headway.domain.retry import Backoff, Fixed, RetryPolicy
 from headway.domain.schedules.catch_up import CatchUp
@@ -38,6 +39,7 @@ __all__ = [
     "Job",
     "JobState",
     "JobType",
+    "Rate",
     "Request",
     "Retention",
     "RetryPolicy",

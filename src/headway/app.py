@@ -15,10 +15,11 @@ from headway.after_commit.observer_group import Observers
 from headway.client.client import Client
 from headway.client.schedules import Schedules
 from headway.client.sync_headway import SyncHeadway
+from headway.domain.limits.queue_limits import LimitOptions, QueueLimits
 from headway.domain.request import Bs, Request
 from headway.domain.schedules.timetable import Timetable
 from headway.domain.validation import check_name
-from headway.errors import ConfigurationError
+from headway.errors import ConfigurationError, InvalidOption
 from headway.jobs.codec import JsonCodec
 from headway.jobs.decorators import ImplementationDecorator, JobDecorator
 from headway.jobs.handler import Handler
@@ -163,6 +164,16 @@ class Headway(Client, Forkable):
         check_name("schedule name", name)
         self.registry.add_schedule(name, define_schedule(name, timetable, request, {**options}))
 
+    def queue(self, name: str, /, **limits: Unpack[LimitOptions]) -> None:
+        """Declare the limits of a queue, for all workers together: workers store them when they
+        start. Without any, the queue has no limits (any more)."""
+        check_name("queue", name)
+        for option in limits:
+            if option not in LimitOptions.__annotations__:
+                known = ", ".join(LimitOptions.__annotations__)
+                raise InvalidOption(f"app.queue has no option {option!r}; it has {known}")
+        self.registry.add_queue(name, QueueLimits(**limits))
+
     async def open(self) -> None:
         """Connect; `async with app:` does it. Each call needs a `close`."""
         await open_both(self._shared_store, self._shared_notifier)
@@ -215,6 +226,7 @@ class Headway(Client, Forkable):
             clock=self.clock,
             transactions=self._transactions,
             schedules=self.registry.schedules(),
+            limits=self.registry.queues(),
         )
 
     def handlers(self) -> Mapping[str, Handler]:

@@ -24,6 +24,7 @@ from headway.domain.events import (
 from headway.domain.job import JobRecord, JobState, NewJob
 from headway.domain.settlement import Freed
 from headway.ports.notifications import (
+    ANY_TYPE,
     JobsScheduled,
     Notification,
     OwnershipLost,
@@ -70,6 +71,15 @@ class Effects:
         known = self.scheduled.get((queue, type))
         notification = JobsScheduled(queue, type, count, run_at)
         self.scheduled[queue, type] = notification if known is None else known.joined(notification)
+
+    def free_permit(self, queue: str, since: datetime) -> None:
+        """A job of a queue with limits is not running any more: another one may be claimed, of any
+        type."""
+        self.schedule(queue, ANY_TYPE, since)
+
+    def change_limits(self, queue: str) -> None:
+        """All workers of the queue look at its limits."""
+        self.schedule(queue, ANY_TYPE, None, count=0)
 
     def schedule_in(self, queue: str, type: str, seconds: float, since: datetime) -> None:
         """A worker stored a job that is due in so many seconds, and not before `since`, a time by

@@ -67,6 +67,11 @@ class Publisher:
         if notifications and self._notifier is not None:
             self._notifier.publish_soon(notifications)
 
+    def wake_others(self, notification: JobsScheduled) -> None:
+        """Wake workers of other processes, not the own one."""
+        if self._notifier is not None:
+            self._notifier.publish_soon([notification])
+
     async def publish_with(self, tx: Any, effects: Effects) -> None:
         """When the caller's transaction commits, and not if it is rolled back: the store calls us
         after the commit, or the transaction itself sends the notifications. Where neither is

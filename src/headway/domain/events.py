@@ -283,6 +283,37 @@ class SchedulesRefused(msgspec.Struct, frozen=True, gc=False):
     names: tuple[str, ...]
 
 
+class ClaimRefused(msgspec.Struct, frozen=True, gc=False):
+    """A limit of a queue kept a worker from claiming as many jobs as it can run."""
+
+    worker: str
+    queue: str
+    limit: str
+    """`running`, `per_key`, `rate` or `held`."""
+    again_in: float | None
+    """Seconds until the next start is allowed; None: when a running job ends."""
+
+
+class PermitsGranted(msgspec.Struct, frozen=True, gc=False):
+    """A worker claimed jobs of a queue that a limit had kept it from before."""
+
+    worker: str
+    queue: str
+    waited: tuple[float, ...]
+    """Seconds that each of the jobs was due while claims were refused."""
+
+
+class QueueHeld(msgspec.Struct, frozen=True, gc=False):
+    """A handler asked to start no job of its queue, or of its key, for a time."""
+
+    queue: str
+    key: str | None
+    """None: the whole queue."""
+    until: datetime
+    job_id: str
+    type: str
+
+
 Event = (
     WorkerStarted
     | WorkerStopping
@@ -321,6 +352,9 @@ Event = (
     | ScheduleSkipped
     | ScheduleFailed
     | SchedulesRefused
+    | ClaimRefused
+    | PermitsGranted
+    | QueueHeld
 )
 
 LEASE_LOST_BY_REASON: dict[str, type[LeaseLost]] = {

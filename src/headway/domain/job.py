@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
@@ -74,6 +75,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The id of a later job of the batch: if that job is deduplicated, this one is not stored."""
     trace: str | None = None
     """Context carried from the producer to the handler (trace parent and the like)."""
+    key: str | None = None
+    """For limits by key, and for keys that take turns."""
     schedule_name: str | None = None
     """The schedule that starts the sequence. `insert` stores only jobs without one."""
     scheduled_for: datetime | None = None
@@ -127,6 +130,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The schedule that started the job's sequence; None: no schedule did."""
     scheduled_for: datetime | None = None
     """The tick of that schedule."""
+    key: str | None = None
+    """For limits by key, and for keys that take turns."""
 
     @property
     def failure(self) -> Failure | None:
@@ -159,6 +164,14 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None
     schedule: str | None = None
     scheduled_for: datetime | None = None
+    key: str | None = None
+
+
+class ClaimedJobs(list[ClaimedJob]):
+    """The answer of a claim: the jobs in the order in which they should be run."""
+
+    limited: Collection[str] = ()
+    """Queues of the order that were left out because they have limits."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

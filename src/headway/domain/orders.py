@@ -23,6 +23,8 @@ class QueueShare(msgspec.Struct, frozen=True):
 
     name: str
     limit: int
+    at_once: int | None = None
+    """How many of them can be started at once; the others are claimed ahead. None: all."""
 
 
 class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ class ClaimOrder(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     most_losses: int | None = None
     """Jobs that were lost more often than this are not claimed; None: all are."""
+    limited: bool = False
+    """Claim from queues with limits, too: the caller has looked at them."""
     again: bool = False
     """A claim with this token was sent before, and its answer may have been lost."""
 

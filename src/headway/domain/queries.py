@@ -234,6 +234,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     schedules: dict[str, str] | None = None
     """Names of the schedules that its code declares, with their fingerprints; None: this worker
     fires no schedules."""
+    limits: dict[str, str] | None = None
+    """Names of the queues whose limits its code declares, with their fingerprints."""
 
 
 def is_alive(worker: WorkerRecord, now: datetime) -> bool:

@@ -103,6 +103,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that one execution may take."""
     schedule: At | After = NOW
     dedup: Dedup | None = None
+    key: str | None = None
+    """For limits by key, and for keys that take turns."""
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
@@ -131,6 +133,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         check_kind("a schedule", self.schedule, At, After)
         if self.dedup is not None:
             check_kind("dedup", self.dedup, Dedup)
+        if self.key is not None:
+            check_key("key", self.key)
 
 
 class JobOptions(TypedDict, total=False):
@@ -146,6 +150,8 @@ class JobOptions(TypedDict, total=False):
 class RequestOptions(JobOptions, total=False):
     """Options of a single job. Only a job that begins a sequence can be deduplicated."""
 
+    key: str | None
+    """For limits by key, and for keys that take turns: a tenant, a customer, an account."""
     schedule: At | After
     id: UUID | str | None
     dedup: Dedup | None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from enum import Enum
+from types import NoneType
+from typing import Any, Protocol, get_args
+from uuid import UUID
 
 import msgspec
 
@@ -29,6 +32,14 @@ class Arguments(Protocol):
 
     def decode(self, text: str) -> Bound: ...
 
+    def check_key(self, name: object) -> None:
+        """Refuse a name that is not that of an argument whose value can be a key."""
+        ...
+
+    def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """The value of that argument as a key; None: no key."""
+        ...
+
 
 class NamedArguments:
     """The arguments of a function, stored as an object with a field for each given argument.
@@ -45,6 +56,8 @@ class NamedArguments:
         self._keywords = self._names[len(self._positional) :]
         self._required = tuple(parameter.name for parameter in ordered if parameter.required)
         self._known = frozenset(self._names)
+        self._types = {parameter.name: parameter.type for parameter in ordered}
+        self._defaults = {p.name: p.default for p in ordered if not p.required}
         self.count = len(self._names)
         self.names: tuple[str, ...] | None = self._names
         try:
@@ -81,6 +94,31 @@ class NamedArguments:
                 raise InvalidPayload(f"job type {self._type!r} is missing its argument {name!r}")
         return self._coder.encode(given)
 
+    def check_key(self, name: object) -> None:
+        if not isinstance(name, str) or name not in self._known:
+            known = ", ".join(self._names) or "none"
+            raise ConfigurationError(
+                f"key= of job type {self._type!r} is the name of one of its arguments ({known}), "
+                f"not {name!r}"
+            )
+        allowed = {str, int, UUID, NoneType}
+        kinds = set(get_args(self._types[name]) or (self._types[name],))
+        if not kinds <= allowed and not all(
+            isinstance(kind, type) and issubclass(kind, str | int | UUID | NoneType)
+            for kind in kinds
+        ):
+            raise ConfigurationError(
+                f"argument {name!r} of job type {self._type!r} cannot be its key: a key is a str, "
+                "an int, a UUID or None"
+            )
+
+    def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        given = {**dict(zip(self._positional, args, strict=False)), **kwargs}
+        value = given.get(name, self._defaults.get(name))
+        if isinstance(value, Enum):
+            value = value.value
+        return None if value is None else str(value)
+
     def decode(self, text: str) -> Bound:
         values = msgspec.structs.astuple(self._coder.decode(text))
         if not self._keywords:
@@ -105,6 +143,15 @@ class OneArgument:
 
     def decode(self, text: str) -> Bound:
         return (self._coder.decode(text),), {}
+
+    def check_key(self, name: object) -> None:
+        raise ConfigurationError(
+            f"job type {self._type!r} has one argument without a name, so that key= cannot name "
+            "one: give the key to its requests"
+        )
+
+    def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        return None
 
 
 def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

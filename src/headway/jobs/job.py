@@ -9,8 +9,10 @@ from typing import Any, Generic, NoReturn, Protocol, TypeGuard, Unpack
 
 from headway.domain.due_time import After, At
 from headway.domain.lease import Lease
+from headway.domain.limits.rate import MOST
 from headway.domain.request import Bs, Continuation, ContinuationRequest, R, RequestOptions
-from headway.errors import InvalidRequest, JobInterrupted
+from headway.domain.validation import check_whole
+from headway.errors import InvalidOption, InvalidRequest, JobInterrupted
 from headway.ports.current_attempt import RunningAttempt
 
 
@@ -21,6 +23,8 @@ class InterruptibleAttempt(RunningAttempt, Protocol):
     def interruption(self) -> str | None: ...
 
     progress: tuple[float, str] | None
+
+    def spend(self, weight: int) -> None: ...
 
 
 class JobTransactions(Protocol):
@@ -46,6 +50,15 @@ class RescheduleAsked(BaseException):
     def __init__(self, schedule: At | After) -> None:
         self.schedule = schedule
         super().__init__("the job asked to run again later")
+
+
+class HoldAsked(BaseException):
+    """Raised by `job.hold` to leave the handler; a BaseException as RescheduleAsked is."""
+
+    def __init__(self, schedule: At | After, *, key: bool) -> None:
+        self.schedule = schedule
+        self.key = key
+        super().__init__("the job asked to hold its queue")
 
 
 class Job(Generic[*Bs]):
@@ -79,6 +92,11 @@ class Job(Generic[*Bs]):
     @property
     def priority(self) -> int:
         return self._attempt.claimed.priority
+
+    @property
+    def key(self) -> str | None:
+        """The key that limits count the job under; None: it has none."""
+        return self._attempt.claimed.key
 
     @property
     def attempt(self) -> int:
@@ -222,6 +240,27 @@ class Job(Generic[*Bs]):
         if not isinstance(schedule, At | After):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
             raise InvalidRequest(f"job.reschedule() takes At(...) or After(...), not {schedule!r}")
         raise RescheduleAsked(schedule)
+
+    def hold(self, schedule: At | After, *, key: bool = False) -> NoReturn:
+        """Leave the handler, and start no job of its queue until then: the service that the queue
+        is for has asked for it. With `key`, no job of this job's key. This job is given back at its
+        place; this execution is not an attempt."""
+        if not isinstance(schedule, At | After):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+            raise InvalidRequest(f"job.hold() takes At(...) or After(...), not {schedule!r}")
+        if key and self.key is None:
+            raise InvalidRequest(
+                "job.hold(key=True) holds the jobs of this job's key, and it has none: start it "
+                "with key=, or hold the whole queue"
+            )
+        raise HoldAsked(schedule, key=key)
+
+    def spent(self, weight: int) -> None:
+        """Count this much more against the rate of the queue, besides 1 for the start: a weight
+        that is known only afterwards, such as tokens. Further jobs wait until it is paid for."""
+        check_whole("job.spent()", weight)
+        if not 0 <= weight <= MOST:
+            raise InvalidOption(f"job.spent() takes a number between 0 and {MOST:,}, not {weight}")
+        self._attempt.spend(weight)
 
     def heartbeat(self) -> Awaitable[None]:
         """Renew the lease now; raise JobInterrupted if this worker has lost it. The worker renews

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from msgspec import structs
+
 from headway.domain.request import (
     Bs,
     ContinuationRequest,
@@ -42,6 +44,8 @@ class TypeOptions(JobOptions, total=False):
     """Run the handler in a process that can be killed."""
     atomic: bool
     """Run the whole handler in one transaction."""
+    key: str | None
+    """The name of the argument whose value is the job's key, unless a request has its own."""
     retention: float | timedelta | None
     """Retention of finished sequences that began with this type; None: the worker's setting."""
 
@@ -70,6 +74,8 @@ class Definition:
     isolate: bool
     atomic: bool
     retention: float | None
+    key: str | None = None
+    """The argument that is the key."""
 
 
 class ContinuationType(Generic[P, R, *Bs]):
@@ -91,10 +97,15 @@ class ContinuationType(Generic[P, R, *Bs]):
 
     def _fill(self, kind: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         definition = self.definition
+        options = definition.options
+        input = definition.arguments.encode(args, kwargs)
+        if definition.key is not None:
+            key = definition.arguments.key(definition.key, args, kwargs)
+            options = structs.replace(options, key=key)
         return kind(
             definition.name,
-            definition.arguments.encode(args, kwargs),
-            definition.options,
+            input,
+            options,
             needs=definition.needs,
             decode=definition.decode_result,
         )
@@ -195,6 +206,9 @@ def define(
     isolate: bool = options.pop("isolate", False)
     atomic: bool = options.pop("atomic", False)
     retention = options.pop("retention", None)
+    key = options.pop("key", None)
+    if key is not None:
+        arguments.check_key(key)
     if isolate and atomic:
         raise ConfigurationError(
             f"job type {name!r} cannot be both isolated and atomic: an isolated handler runs in a "
@@ -220,6 +234,7 @@ def define(
         isolate,
         atomic,
         None if retention is None else check_seconds("a retention", retention),
+        key,
     )
 
 

@@ -67,7 +67,8 @@ def plan_start(requests: Iterable[AnyRequest], options: RequestOptions | None = 
 def plan_successor(
     request: AnyRequest, parent: ClaimedJob | JobRecord, trace: str | None = None
 ) -> Succession:
-    """The job that continues the sequence of `parent`, with `trace` or the trace of `parent`."""
+    """The job that continues the sequence of `parent`, with `trace` or the trace of `parent`, and
+    with the key of `parent` unless the request has its own."""
     check_blocker_count(request)
     if request.options.dedup is not None:
         raise InvalidOption(
@@ -86,6 +87,7 @@ def plan_successor(
         sequence_type=parent.sequence_type,
         position=parent.position + 1,
         trace=trace,
+        key=parent.key,
     )
     if parent.sequence_id in successor.blockers:
         raise InvalidRequest(
@@ -155,6 +157,7 @@ def _new_job(
     position: int = 0,
     only_for: str | None = None,
     trace: str | None = None,
+    key: str | None = None,
 ) -> NewJob:
     options = request.options
     dedup = options.dedup
@@ -182,6 +185,7 @@ def _new_job(
         dedup_except=None if dedup is None or dedup.but_not is None else check_id(dedup.but_not),
         only_for=only_for,
         trace=trace,
+        key=options.key if options.key is not None else key,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from headway.domain.limits.queue_limits import QueueLimits
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.errors import ConfigurationError, UnknownJobType
 from headway.jobs.handler import Handler
@@ -19,6 +20,7 @@ class Registry:
         self._types: dict[str, AnyType] = {}
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, ScheduleDefinition] = {}
+        self._queues: dict[str, QueueLimits] = {}
 
     def add(self, type: AnyType, handler: Handler | None = None) -> None:
         """Add a job type. Without a handler this process can start its jobs, but not run them."""
@@ -46,6 +48,19 @@ class Registry:
                 f"and as {definition.timetable} for {definition.job.type!r}; give one of them "
                 "another name"
             )
+
+    def add_queue(self, name: str, limits: QueueLimits) -> None:
+        """Declare the limits of a queue; the same declaration twice is fine."""
+        known = self._queues.setdefault(name, limits)
+        if known != limits:
+            raise ConfigurationError(
+                f"queue {name!r} is declared twice: with {known}, and with {limits}; keep one of "
+                "the declarations"
+            )
+
+    def queues(self) -> Mapping[str, QueueLimits]:
+        """The declared limits by queue."""
+        return MappingProxyType(self._queues)
 
     def schedules(self) -> Mapping[str, ScheduleDefinition]:
         """The declared schedules by name."""

@@ -71,6 +71,7 @@ def define_schedule(
         max_attempts=chosen.max_attempts,
         max_losses=chosen.max_losses,
         timeout=chosen.timeout,
+        key=chosen.key,
     )
     return ScheduleDefinition(timetable=timetable, job=job, **options)
 

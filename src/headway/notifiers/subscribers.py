@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headway.ports.notifications import (
+    ANY_TYPE,
     Interest,
     JobsScheduled,
     Notification,
@@ -165,7 +166,7 @@ class Subscribers:
 
     def _workers(self, notification: JobsScheduled) -> Iterable[Subscriber]:
         for subscriber in self._by_queue.get(notification.queue, ()):
-            if notification.type in subscriber.interest.types:
+            if notification.type == ANY_TYPE or notification.type in subscriber.interest.types:
                 yield subscriber
 
     def _interested(

@@ -203,6 +203,16 @@ def line(event: Event) -> str:
                 f"the declared schedules {', '.join(event.names)} are not stored: schedules of "
                 "these names were put at run time; delete those, or rename the declared ones"
             )
+        case events.ClaimRefused():
+            return f"{_who(event.worker)} waits for a permit of queue {event.queue}: {event.limit}"
+        case events.PermitsGranted():
+            return (
+                f"{_who(event.worker)} was granted {len(event.waited)} permits of queue "
+                f"{event.queue} after {max(event.waited):.3f} s"
+            )
+        case events.QueueHeld():
+            what = f"queue {event.queue}" + ("" if event.key is None else f", key {event.key},")
+            return f"{what} is held until {event.until.isoformat()} by {event.type} {event.job_id}"
         case _:
             assert_never(event)
 

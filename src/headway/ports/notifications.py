@@ -7,6 +7,10 @@ from enum import StrEnum
 
 import msgspec
 
+ANY_TYPE = ""
+"""In JobsScheduled: permits are free, or limits have changed, and nobody knows the types of the
+jobs that can be claimed."""
+
 
 class JobsScheduled(msgspec.Struct, frozen=True, tag_field="kind", tag="scheduled"):
     """`count` jobs of this queue and type can be claimed from `run_at` on."""

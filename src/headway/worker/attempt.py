@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headway.domain.job import ClaimedJob, JobRecord, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.settlement import Settlement
-from headway.errors import Failure
+from headway.errors import Failure, InvalidRequest
 from headway.jobs.handler import Handler
 from headway.ports.tracer import AttemptTrace
 from headway.worker.claims.slots import QueueSlots
@@ -70,6 +70,8 @@ class Attempt:
     transactions: AttemptTransactions | None = None
     """None until the handler asks for a transaction."""
     progress: tuple[float, str] | None = None
+    spender: Callable[[str, int], None] | None = None
+    """Counts what the handler spends; None: the queue has no rate."""
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     trace: AttemptTrace | None = None
@@ -94,6 +96,12 @@ class Attempt:
     def lost(self) -> bool:
         """Whether it was interrupted because another worker may have the job now."""
         return self.interruption is not None and self.interruption not in {TIMEOUT, SHUTDOWN}
+
+    def spend(self, weight: int) -> None:
+        """Count a weight against the rate of the queue; from any thread."""
+        if self.spender is None:
+            raise InvalidRequest(no_rate(self.claimed.queue))
+        self.spender(self.claimed.queue, weight)
 
     def interrupt(self, reason: str) -> bool:
         """Ask the handler to stop; False if it was asked before. Call it on the worker's loop."""
@@ -136,6 +144,13 @@ class Attempt:
         if self.timer is not None:
             self.timer.cancel()
         self.timer = asyncio.get_running_loop().call_later(pause, self._look, message, pause)
+
+
+def no_rate(queue: str) -> str:
+    return (
+        f"job.spent() is for queues with a rate, and queue {queue!r} has none: declare "
+        f"`app.queue({queue!r}, rate=Rate(...))`"
+    )
 
 
 def reason_for(verdict: Verdict, record: JobRecord | None) -> str:

@@ -116,6 +116,10 @@ class Committer:
     def lost(self, attempt: Attempt, reason: str) -> None:
         """This worker does not hold the job any more: nothing of the attempt is recorded."""
         self._held.discard(attempt)
+        if attempt.queue_slots.limited:
+            effects = Effects()
+            effects.free_permit(attempt.claimed.queue, attempt.claimed.run_at)
+            self._publisher.publish_soon(effects)
         if reason == LEASE_EXPIRED:
             self._outage.excuse(attempt)
         self._reporter.lost(attempt, reason)
@@ -228,6 +232,8 @@ class Committer:
                     self.lost(attempt, attempt.interruption or ERROR)
         self._held.difference_update(applied)
         for attempt in applied:
+            if attempt.queue_slots.limited:
+                effects.free_permit(attempt.claimed.queue, attempt.claimed.run_at)
             match attempt.settlement:
                 case Complete(successor=None) | Fail():
                     effects.ended.append(attempt.claimed.sequence_id)

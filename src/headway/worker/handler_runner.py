@@ -17,13 +17,15 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
+from headway.domain.events import QueueHeld
 from headway.domain.lifecycle import after_failure, is_recoverable
 from headway.domain.retry import Backoff
 from headway.domain.settlement import Complete, Release, Reschedule
 from headway.errors import Failure, UnknownJobType
 from headway.jobs.handler import Handler, Mode
-from headway.jobs.job import Job, RescheduleAsked, is_continuation
+from headway.jobs.job import HoldAsked, Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import Succession, plan_successor
+from headway.limits.changes import hold
 from headway.ports.current_attempt import current_attempt
 from headway.worker.attempt import LEASE_EXPIRED, SHUTDOWN, TIMEOUT, Attempt
 from headway.worker.attempt_events import Reporter
@@ -78,6 +80,8 @@ class Runner:
         self._reporter = reporter
         self._middleware = tuple(middleware)
         self._concurrency = environment.settings.concurrency
+        self._store = environment.store
+        self._clock = environment.clock
         self._monotonic = environment.clock.monotonic
         self._doubt = transactions.heartbeat.doubt
         self._loop = asyncio.get_running_loop()
@@ -282,7 +286,7 @@ class Runner:
                 await attempt.transactions.roll_back(error)
             except BaseException as worse:
                 worse.__context__ = error
-                if not isinstance(error, RescheduleAsked):
+                if not isinstance(error, RescheduleAsked | HoldAsked):
                     error = worse if attempt.interruption is None else error
         claimed = attempt.claimed
         token = claimed.lease.token
@@ -303,6 +307,9 @@ class Runner:
         elif isinstance(error, RescheduleAsked):
             attempt.settlement = Reschedule(claimed.id, token, error.schedule)
             return
+        elif isinstance(error, HoldAsked):
+            attempt.settlement = await self._held_queue(attempt, error)
+            return
         if isinstance(error, HandlerFailed):
             failure, recoverable = error.failure, error.recoverable
         else:
@@ -312,6 +319,21 @@ class Runner:
         attempt.failure = failure
         policy = Backoff() if attempt.handler is None else attempt.handler.retry
         attempt.settlement = after_failure(claimed, failure, policy, recoverable=recoverable)
+
+    async def _held_queue(self, attempt: Attempt, asked: HoldAsked) -> Release | Reschedule:
+        """Hold the queue before the job is given back, or it would be claimed at once. If the store
+        does not take that, only this job waits."""
+        claimed = attempt.claimed
+        key = claimed.key if asked.key else None
+        try:
+            until = await self._store.run(
+                hold, self._store, claimed.queue, key, asked.schedule, now=self._clock.now()
+            )
+        except Exception as error:
+            self._transactions.failures.failed(error)
+            return Reschedule(claimed.id, claimed.lease.token, asked.schedule)
+        self._observers.observe(QueueHeld(claimed.queue, key, until, claimed.id, claimed.type))
+        return Release(claimed.id, claimed.lease.token)
 
     async def _paused_for_store(self, attempt: Attempt, error: BaseException) -> bool:
         """Whether the store is to blame: it did not give or did not commit a transaction. The job

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headway.after_commit.observer_group import gathered
+from headway.domain.limits.queue_limits import QueueLimits
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.domain.views import Health
 from headway.errors import ConfigurationError
@@ -47,9 +48,11 @@ class Worker:
         transactions: BeginTransaction | None = None,
         heartbeat_runner: Callable[[Store], HeartbeatRunner] = HeartbeatThread,
         schedules: Mapping[str, ScheduleDefinition] | None = None,
+        limits: Mapping[str, QueueLimits] | None = None,
     ) -> None:
         """`transactions` opens those that `job.prepare()` and `job.complete()` hand out, instead of
-        the store. `schedules` are those that the code of this worker declares."""
+        the store. `schedules` and `limits` of queues are those that the code of this worker
+        declares."""
         if not handlers:
             raise ConfigurationError("a worker needs at least one job type with a handler")
         self.settings = settings or WorkerSettings()
@@ -62,6 +65,7 @@ class Worker:
         self._transactions = transactions or store.begin
         self._heartbeat_runner = heartbeat_runner
         self._schedules: Mapping[str, ScheduleDefinition] = {} if schedules is None else schedules
+        self._limits: Mapping[str, QueueLimits] = {} if limits is None else limits
         self._run: WorkerRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._process = os.getpid()
@@ -100,6 +104,7 @@ class Worker:
             heartbeat_runner=self._heartbeat_runner(self._store),
             drain=drain,
             schedules=dict(self._schedules),
+            limits=dict(self._limits),
         )
         try:
             await current.work()

@@ -19,6 +19,7 @@ import msgspec
 
 from headway.after_commit.publisher import Publisher
 from headway.domain.events import WorkerStarted, WorkerStopped, WorkerStopping
+from headway.domain.limits.queue_limits import QueueLimits
 from headway.domain.queries import WorkerRecord
 from headway.domain.schedules.schedule import ScheduleDefinition
 from headway.domain.views import Health
@@ -36,6 +37,7 @@ from headway.worker.attempt import SHUTDOWN
 from headway.worker.attempt_events import Reporter
 from headway.worker.background.maintenance import Maintenance
 from headway.worker.background.progress import ProgressWriter
+from headway.worker.background.queue_limits import QueueLimitWriter
 from headway.worker.background.scheduler import Scheduler
 from headway.worker.claims.claim_timing import ClaimTiming
 from headway.worker.claims.fetcher import Fetcher
@@ -89,6 +91,7 @@ class WorkerRun:
         heartbeat_runner: HeartbeatRunner,
         drain: bool,
         schedules: Mapping[str, ScheduleDefinition],
+        limits: Mapping[str, QueueLimits],
     ) -> None:
         settings, store = environment.settings, environment.store
         self._settings = settings
@@ -105,6 +108,10 @@ class WorkerRun:
         publisher = Publisher(store, notifier, self._observers, self._schedule.expect_own)
         outage = Outage(environment)
         self._scheduler = Scheduler(environment, publisher, schedules, self._describe)
+        self._limits = QueueLimitWriter(environment, publisher, limits, self._describe)
+        for name, each in limits.items():
+            if name in self._slots and each.rate is not None:
+                self._slots[name].rated = True
         self._heartbeat = Heartbeat(
             environment,
             heartbeat_runner,
@@ -147,7 +154,9 @@ class WorkerRun:
             self._dispatcher,
             self._committer,
             self._reaper,
+            publisher,
             handlers=handlers,
+            spender=self._limits.spent,
         )
         self._maintenance = Maintenance(environment)
         self._progress = ProgressWriter(environment)
@@ -216,6 +225,7 @@ class WorkerRun:
             asyncio.create_task(self._reaper.run(self._stopping), name="headway reaper"),
             asyncio.create_task(self._maintenance.run(self._stopping), name="headway maintenance"),
             asyncio.create_task(self._progress.run(self._stopping), name="headway progress"),
+            asyncio.create_task(self._limits.run(self._stopping), name="headway limits"),
         ]
         if not self._schedule.drain:
             firing = self._scheduler.run(self._stopping)
@@ -245,6 +255,7 @@ class WorkerRun:
             observe(WorkerStopped(settings.worker_id))
 
     async def _fetch(self) -> bool:
+        await self._limits.declare_until(self._stopping)
         if self._schedule.drain:  # else the last claim could come before the jobs of due ticks
             await self._scheduler.run(self._stopping, once=True)
         return await self._fetcher.run()
@@ -314,6 +325,9 @@ class WorkerRun:
         for task in tasks:
             task.cancel()
         await asyncio.wait({asyncio.gather(*tasks, return_exceptions=True)}, timeout=left())
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(left()):
+                await self._limits.flush()
         with contextlib.suppress(Exception):  # while there is still somebody to speak for them
             async with asyncio.timeout(left()):
                 await self._reaper.give_back_own()
@@ -373,6 +387,7 @@ class WorkerRun:
             started_at=self._began_at,
             seen_at=datetime.now(UTC),
             schedules=self._scheduler.declarations,
+            limits=self._limits.declarations,
         )
 
     def _hear(self, notification: Notification) -> None:

@@ -49,6 +49,7 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None
     max_losses: int
     timeout: float | None
+    key: str | None = None
 
 
 class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         content = {
             "timetable": encode_timetable(self.timetable),
             "job": {
-                **msgspec.to_builtins(self.job),
+                **_without_key(msgspec.to_builtins(self.job)),
                 "timeout": None if timeout is None else float(timeout),
             },
             "overlap": self.overlap,
@@ -109,6 +110,14 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
+
+
+def _without_key(job: dict[str, Any]) -> dict[str, Any]:
+    """A job without a key is encoded as by versions that knew no keys, so that its fingerprint is
+    the same."""
+    if job["key"] is None:
+        del job["key"]
+    return job
 
 
 def decode_definition(text: str) -> ScheduleDefinition:
@@ -265,4 +274,5 @@ def _new_job(schedule: ScheduleRecord, id: str, tick: datetime, due: Any) -> New
         schedule=due,
         schedule_name=schedule.name,
         scheduled_for=tick,
+        key=job.key,
     )

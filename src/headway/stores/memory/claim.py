@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 
-from headway.domain.job import ClaimedJob, JobState
+from headway.domain.job import ClaimedJob, ClaimedJobs, JobState
 from headway.domain.lease import Held, Verdict, check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
@@ -15,9 +15,7 @@ from headway.stores.memory.table import JobTable, moment
 
 
 class MemoryClaim(JobTable):
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         yield from ()
         check_lease_for(order.lease_for)
         now = moment(now)
@@ -26,11 +24,16 @@ class MemoryClaim(JobTable):
             for row in self._tx.journal.images:
                 if not row.deleted:
                     self._index(row)
-        claimed: list[ClaimedJob] = []
-        if order.again and (claimed := self._taken_before(order, now, until)):
+        claimed = ClaimedJobs()
+        if order.again and (taken := self._taken_before(order, now, until)):
+            claimed += taken
             return claimed
         for queue in order.queues:
             if self._paused.get(queue.name) is not None:
+                continue
+            limits = self._limits.get(queue.name)
+            if limits is not None and limits.limited and not order.limited:
+                claimed.limited = {*claimed.limited, queue.name}
                 continue
             rows: Iterable[JobRow] = self._pending.take(queue.name, order.types, now)
             left: list[JobRow] = []

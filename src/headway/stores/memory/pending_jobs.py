@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
@@ -53,6 +53,19 @@ class PendingJobs:
             heappush(heap.due, entry)
         else:
             heappush(heap.later, (run_at, tick, entry))
+
+    def priorities(self, queue: str) -> list[int]:
+        """Of the pending jobs of a queue, highest first."""
+        types = [type for name, type in self._heaps if name == queue]
+        return sorted({row.spec.priority for row in self.of_queue(queue, types)}, reverse=True)
+
+    def of_queue(self, queue: str, types: Iterable[str]) -> Iterator[JobRow]:
+        """The pending jobs of a queue, in no order."""
+        for type in dict.fromkeys(types):
+            heap = self._heaps.get((queue, type))
+            if heap is not None:
+                entries = (*heap.due, *(entry for _, _, entry in heap.later))
+                yield from (entry[4] for entry in entries if entry[4].entry is entry)
 
     def take(self, queue: str, types: Sequence[str], now: datetime) -> Iterator[JobRow]:
         """Remove due jobs of a queue one by one, in the order of claims."""

@@ -116,6 +116,7 @@ def to_record(row: JobRow) -> JobRecord:
         fingerprint=row.fingerprint,
         schedule=spec.schedule_name,
         scheduled_for=spec.scheduled_for,
+        key=spec.key,
     )
 
 
@@ -145,6 +146,7 @@ def to_claimed(row: JobRow, token: str, until: datetime) -> ClaimedJob:
         trace=spec.trace,
         schedule=spec.schedule_name,
         scheduled_for=spec.scheduled_for,
+        key=spec.key,
     )
 
 

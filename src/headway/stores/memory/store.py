@@ -16,9 +16,9 @@ from headway.ports.store import Capabilities, MigrationStatus
 from headway.ports.transfer import Transfer
 from headway.runtime.forks import Forkable
 from headway.stores.memory.audit import MemoryAudit
-from headway.stores.memory.claim import MemoryClaim
 from headway.stores.memory.find import MemoryFind
 from headway.stores.memory.insert import MemoryInsert
+from headway.stores.memory.limits import MemoryLimits
 from headway.stores.memory.manage import MemoryManage
 from headway.stores.memory.read import MemoryRead
 from headway.stores.memory.schedules import MemorySchedules
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 class MemoryStore(
     MemoryInsert,
-    MemoryClaim,
+    MemoryLimits,
     MemorySettle,
     MemoryRead,
     MemoryFind,

@@ -16,6 +16,7 @@ from headway.domain.due_time import due
 from headway.domain.job import JobState, NewJob
 from headway.domain.lease import Held, Verdict
 from headway.domain.lifecycle import judge_lease
+from headway.domain.limits.queue_limits import QueueState
 from headway.domain.queries import WorkerRecord
 from headway.domain.views import AuditRecord
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
@@ -42,6 +43,8 @@ class JobTable:
         # These are no rows: others see a change at once, though a rollback undoes it.
         self._paused: dict[str, datetime | None] = {}
         """When queues were paused; None for queues that were resumed since."""
+        self._limits: dict[str, QueueState] = {}
+        """By queue; `paused_at` is not kept here."""
         self._workers: dict[str, WorkerRecord] = {}
         self._audit: dict[str, AuditRecord] = {}
 

@@ -17,13 +17,13 @@ class MemoryWorkers(ScheduleTable):
     def queues(self) -> Operation[list[QueueRecord]]:
         yield from ()
         names = {row.spec.queue for row in self._visible()}
-        return [
-            QueueRecord(name, self._paused.get(name)) for name in sorted(names | set(self._paused))
-        ]
+        names |= self._paused.keys() | self._limits.keys()
+        return [QueueRecord(name, self._paused.get(name)) for name in sorted(names)]
 
     def managed_queues(self) -> Operation[list[QueueRecord]]:
         yield from ()
-        return [QueueRecord(name, paused_at) for name, paused_at in sorted(self._paused.items())]
+        names = sorted(self._paused.keys() | self._limits.keys())
+        return [QueueRecord(name, self._paused.get(name)) for name in names]
 
     def save_worker(
         self, worker: WorkerRecord, *, now: datetime | None = None

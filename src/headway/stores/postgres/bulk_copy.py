@@ -28,7 +28,10 @@ class CopyStatement(Statement, frozen=True, gc=False, kw_only=True):
         """The text to copy. PostgreSQL reads `now` as the start of the transaction."""
         rest = "\t".join(["now", "now", *map(_field, self.rest)])
         return "".join(
-            [f"{job.id}\t{job.id}\t{job.id}\t{_escaped(job.input)}\t{rest}\n" for job in self.jobs]
+            [
+                f"{job.id}\t{job.id}\t{job.id}\t{_escaped(job.input)}\t{_field(job.key)}\t{rest}\n"
+                for job in self.jobs
+            ]
         )
 
 

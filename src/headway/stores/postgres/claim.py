@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.job import ClaimedJob, JobRecord
+from headway.domain.job import ClaimedJob, ClaimedJobs, JobRecord
 from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
@@ -24,16 +24,16 @@ class PostgresClaim(SqlPart):
     """By the job types of the claim."""
     _reap_bounds: ReapBounds
 
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         check_lease_for(order.lease_for)
         if order.again:
             rows: Sequence[Row] = yield Statement(
                 self._sql["repeat_claim"], (now, order.lease_for, order.token), alone=True
             )
             if rows:
-                return _in_order(_to_claimed(rows, order.token), order)
+                return ClaimedJobs(_in_order(_to_claimed(rows, order.token), order))
+        if order.limit <= 0:
+            return ClaimedJobs()
         bounds = self._claim_bounds.setdefault(order.types, ClaimBounds())
         # A given `now` may lie before what was claimed already: trust no bound.
         look_around = now is not None or bounds.should_look_around(order.queues)
@@ -51,7 +51,7 @@ class PostgresClaim(SqlPart):
 
     def _claim_from(
         self, bounds: ClaimBounds, order: ClaimOrder, now: datetime | None
-    ) -> Operation[list[ClaimedJob]]:
+    ) -> Operation[ClaimedJobs]:
         claimed: list[ClaimedJob] = []
         groups = bounds.groups(order.queues, order.limit)
         for group, most in groups:
@@ -68,6 +68,7 @@ class PostgresClaim(SqlPart):
                     list(order.types),
                     wanted,
                     order.most_losses,
+                    order.limited,
                 ),
                 group,
                 alone=len(groups) == 1,
@@ -76,7 +77,18 @@ class PostgresClaim(SqlPart):
         claimed = _in_order(claimed, order)
         if order.most_losses is None:  # else jobs that were left may lie below
             bounds.advance(claimed)
-        return claimed
+        answer = ClaimedJobs(claimed)
+        if bounds.limited and not order.limited:
+            answer.limited = {each.name for each in order.queues} & bounds.limited
+        return answer
+
+    @reading
+    def priorities(self, queue: str) -> Operation[list[int]]:
+        rows = yield Statement(self._sql["priorities"], ([queue],), alone=True)
+        return sorted((row[1] for row in rows if row[1] is not None), reverse=True)
+
+    def _claimed_by_key(self, rows: Sequence[Row], order: ClaimOrder) -> list[ClaimedJob]:
+        return _in_order(_to_claimed(rows, order.token), order)
 
     def expect(self, queue: str, run_at: datetime | None) -> None:
         for bounds in self._claim_bounds.values():

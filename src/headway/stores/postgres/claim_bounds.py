@@ -28,6 +28,8 @@ class ClaimBounds:
 
     def __init__(self) -> None:
         self._bounds: dict[str, dict[int, datetime]] = {}
+        self.limited: set[str] = set()
+        """Queues that had limits at the last look at everything."""
         self._look_around_at = 0.0
         self._hinted = False
 
@@ -41,12 +43,16 @@ class ClaimBounds:
         hinted, self._hinted = self._hinted, False
         return hinted
 
-    def learn(self, queues: Iterable[QueueShare], found: Iterable[tuple[str, int]]) -> None:
-        """Set the priorities that the queues have, all without a bound."""
+    def learn(self, queues: Iterable[QueueShare], found: Iterable[tuple[str, int | None]]) -> None:
+        """Set the priorities that the queues have, all without a bound; None: it has limits."""
         for queue in queues:
             self._bounds[queue.name] = {}
+            self.limited.discard(queue.name)
         for queue_name, priority in found:
-            self._bounds[queue_name][priority] = EVERYWHERE
+            if priority is None:
+                self.limited.add(queue_name)
+            else:
+                self._bounds[queue_name][priority] = EVERYWHERE
         self._hinted = False
 
     def looked_around(self, seconds: float) -> None:

@@ -7,7 +7,12 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
-from psycopg.errors import FeatureNotSupported, ReadOnlySqlTransaction, UniqueViolation
+from psycopg.errors import (
+    FeatureNotSupported,
+    IdleInTransactionSessionTimeout,
+    ReadOnlySqlTransaction,
+    UniqueViolation,
+)
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.string import TextLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
@@ -183,7 +188,7 @@ class PostgresSyncRunner:
 
 def is_lost_connection(error: BaseException) -> bool:
     """The server is away, shuts down, does not answer, or has become read-only."""
-    if isinstance(error, PoolTimeout | ReadOnlySqlTransaction):
+    if isinstance(error, PoolTimeout | ReadOnlySqlTransaction | IdleInTransactionSessionTimeout):
         return True
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False

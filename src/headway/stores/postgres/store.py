@@ -68,6 +68,7 @@ from headway.stores.sql.audit import SqlAudit
 from headway.stores.sql.caller_transaction import CallerTransactions, layers
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows
+from headway.stores.sql.limits import SqlLimits
 from headway.stores.sql.read import SqlRead
 from headway.stores.sql.schedules import SqlSchedules
 from headway.stores.sql.sql_files import load_migrations
@@ -83,6 +84,7 @@ T = TypeVar("T")
 class PostgresStore(
     PostgresInsert,
     PostgresClaim,
+    SqlLimits,
     PostgresSettle,
     SqlRead,
     SqlFind,

@@ -62,6 +62,7 @@ JOB_COLUMNS = {
     "output": "text",
     "schedule": "text",
     "scheduled_for": "timestamptz",
+    "key": "text",
 }
 """The columns of the table `job` and their PostgreSQL types."""
 
@@ -85,7 +86,7 @@ OPTIONS = ("type", "queue", "priority", "max_attempts", "max_losses", "timeout",
 PLACE = ("sequence_type", "origin_id", "position", "trace")
 """Columns of a new job that depend on its sequence, besides `sequence_id` and `root_id`."""
 NEW = (*OPTIONS, *PLACE, "state", "waiting", "has_blockers", "awaited")
-"""Columns of a new job, besides id, input, sequence_id, root_id and times."""
+"""Columns of a new job, besides id, input, key, sequence_id, root_id and times."""
 
 _OF_A_NEW_JOB = {
     "sequence_type": "None if job.sequence_type == job.type else job.sequence_type",
@@ -111,7 +112,7 @@ TEMPLATE = ("at", "delay", "sequence_id", "root_id", *NEW)
 template_of = _values("job, at, delay, waiting, awaited", *TEMPLATE)
 shared_values = _values("job, at, delay", "at", "delay", *OPTIONS)
 """Parameters that jobs which continue sequences can share."""
-own_values = _values("job", "id", "input", "sequence_id", "root_id", *PLACE)
+own_values = _values("job", "id", "input", "sequence_id", "root_id", "key", *PLACE)
 """Parameters that each job which continues a sequence has for itself."""
 
 

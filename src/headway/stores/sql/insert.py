@@ -66,7 +66,7 @@ class SqlInsert(SqlPart):
 
 class JobRows(SqlPart):
     """Inserts the rows of new jobs, for `insert` and for the jobs that continue a sequence. Jobs
-    that differ only in id and input go into one statement."""
+    that differ only in id, input and key go into one statement."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -148,7 +148,7 @@ class JobRows(SqlPart):
         return Statement(
             self._sql["insert"],
             (present, *template),
-            [(job.id, job.input) for job in jobs],
+            [(job.id, job.input, job.key) for job in jobs],
             alone=alone,
         )
 
@@ -171,7 +171,7 @@ class JobRows(SqlPart):
         return template
 
     def _template(self, job: NewJob, waiting: int, awaited: bool) -> tuple[Any, ...]:
-        """Everything about a job but its id and input, as parameters of `insert`."""
+        """Everything about a job but its id, input and key, as parameters of `insert`."""
         if job.schedule is NOW:
             return template_of(job, None, 0.0, waiting, awaited)
         at, delay = self.when(job.schedule)

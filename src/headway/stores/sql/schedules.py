@@ -46,6 +46,7 @@ class SqlSchedules(SqlPart):
                     stamp(job.schedule.moment if isinstance(job.schedule, At) else None),
                     job.schedule_name,
                     stamp(job.scheduled_for),
+                    job.key,
                 )
                 for job in jobs
             ],

@@ -11,7 +11,8 @@ from headway.domain.queries import WorkerRecord
 from headway.ports.statement import Operation, Statement, reading
 from headway.stores.sql.dialect import SqlPart
 
-_schedules = msgspec.json.Decoder(dict[str, str])
+_declared = msgspec.json.Decoder(dict[str, str])
+"""Names and fingerprints."""
 
 
 class SqlWorkers(SqlPart):
@@ -29,10 +30,9 @@ class SqlWorkers(SqlPart):
                 worker.concurrency,
                 worker.running,
                 self._dialect.now(now),
-                None
-                if worker.schedules is None
-                else msgspec.json.encode(worker.schedules).decode(),
+                _encode(worker.schedules),
                 list(worker.schedules or ()),
+                _encode(worker.limits),
             ),
             alone=True,
         )
@@ -53,11 +53,13 @@ class SqlWorkers(SqlPart):
                 running=running,
                 started_at=self._dialect.time(started_at),
                 seen_at=self._dialect.time(seen_at),
-                schedules=None if schedules is None else _schedules.decode(schedules),
+                schedules=None if schedules is None else _declared.decode(schedules),
+                limits=None if limits is None else _declared.decode(limits),
             )
             for (
                 *(id, host, pid, queues, types, concurrency, running, started_at, seen_at),
                 schedules,
+                limits,
             ) in rows
         ]
 
@@ -74,3 +76,7 @@ class SqlWorkers(SqlPart):
             alone=True,
         )
         return len(rows)
+
+
+def _encode(declared: dict[str, str] | None) -> str | None:
+    return None if declared is None else msgspec.json.encode(declared).decode()

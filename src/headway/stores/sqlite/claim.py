@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.domain.job import ClaimedJob, JobRecord
+from headway.domain.job import ClaimedJob, ClaimedJobs, JobRecord
 from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
@@ -18,12 +18,10 @@ _read_claimed = claim_reader(time="times[{0}]", flag="bool({0})")
 
 
 class SqliteClaim(SqlPart):
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         check_lease_for(order.lease_for)
         present = self._dialect.now(now)
-        claimed: list[ClaimedJob] = []
+        claimed = ClaimedJobs()
         if order.again:
             rows: Sequence[Row] = yield Statement(
                 self._sql["repeat_claim"], (present, order.lease_for, order.token)
@@ -49,10 +47,23 @@ class SqliteClaim(SqlPart):
                     order.worker,
                     list(order.types),
                     order.most_losses,
+                    order.limited,
                 ),
             )
             claimed += self._to_claimed(rows, order.token)
+            if not rows and not order.limited:
+                found = yield Statement(self._sql["limited"], (queue.name,))
+                if found:
+                    claimed.limited = {*claimed.limited, queue.name}
         return claimed
+
+    @reading
+    def priorities(self, queue: str) -> Operation[list[int]]:
+        rows = yield Statement(self._sql["priorities"], (queue,), alone=True)
+        return [row[0] for row in rows]
+
+    def _claimed_by_key(self, rows: Sequence[Row], order: ClaimOrder) -> list[ClaimedJob]:
+        return self._to_claimed(rows, order.token)
 
     def _to_claimed(self, rows: Sequence[Row], token: str) -> list[ClaimedJob]:
         if not rows:

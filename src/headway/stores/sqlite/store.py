@@ -35,6 +35,7 @@ from headway.stores.sql.caller_transaction import CallerTransactions
 from headway.stores.sql.dialect import maybe_time
 from headway.stores.sql.find import SqlFind
 from headway.stores.sql.insert import JobRows, SqlInsert
+from headway.stores.sql.limits import SqlLimits
 from headway.stores.sql.read import SqlRead
 from headway.stores.sql.schedules import SqlSchedules
 from headway.stores.sql.sql_files import load_migrations
@@ -72,6 +73,7 @@ _spoiled: set[str] = set()
 class SqliteStore(
     SqlInsert,
     SqliteClaim,
+    SqlLimits,
     SqliteSettle,
     SqlRead,
     SqlFind,

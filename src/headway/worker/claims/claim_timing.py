@@ -10,7 +10,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from random import random
 
-from headway.ports.notifications import JobsScheduled
+from headway.ports.notifications import ANY_TYPE, JobsScheduled
 from headway.worker.claims.slots import Slots
 from headway.worker.environment import WorkerEnvironment
 
@@ -67,7 +67,9 @@ class ClaimTiming:
             self._wake()
 
     def concerns(self, notification: JobsScheduled) -> bool:
-        return notification.queue in self._slots and notification.type in self._types
+        return notification.queue in self._slots and (
+            notification.type == ANY_TYPE or notification.type in self._types
+        )
 
     def expect_notified(self, notification: JobsScheduled) -> None:
         """Another process, or a client of this one, scheduled jobs of this worker's queues."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
+from headway.after_commit.publisher import Publisher
+from headway.domain.events import ClaimRefused, PermitsGranted
 from headway.domain.job import ClaimedJob
 from headway.domain.lifecycle import after_failure
 from headway.domain.orders import ClaimOrder, QueueShare
@@ -16,6 +19,8 @@ from headway.domain.settlement import Release
 from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
+from headway.limits.claim import KeyTurns, LimitedClaim, claim_limited
+from headway.ports.notifications import ANY_TYPE, JobsScheduled
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt
 from headway.worker.claims.claim_timing import SLOT_WITHIN, ClaimTiming
@@ -27,6 +32,8 @@ from headway.worker.failure_streak import sleep_unless
 from headway.worker.leases.reaper import Reaper
 from headway.worker.tracebacks import type_name
 
+SHORTEST_WAIT = 0.001
+"""Seconds until the next look at a queue whose rate allows a start at once."""
 LAST_LOOK = 2.0
 """Seconds that a stopping worker looks for the jobs of an unanswered claim."""
 TRIES_TOGETHER = 3
@@ -46,14 +53,19 @@ class Fetcher:
         dispatcher: Dispatcher,
         committer: Committer,
         reaper: Reaper,
+        publisher: Publisher,
         *,
         handlers: Mapping[str, Handler],
+        spender: Callable[[str, int], None],
     ) -> None:
         self._schedule = schedule
         self._slots = slots
         self._dispatch = dispatcher.dispatch
         self._committer = committer
         self._reaper = reaper
+        self._publisher = publisher
+        self._spender = spender
+        self._turns = KeyTurns()
         self._settings = environment.settings
         self._store = environment.store
         self._clock = environment.clock
@@ -88,7 +100,7 @@ class Fetcher:
             if not (self._plain_types or self._most_atomic(1)):
                 limit = 0
                 schedule.left_out = True
-            if schedule.drain and not self._held:
+            if schedule.drain and not self._held and not self._is_refused():
                 schedule.wanted = True
             if not schedule.wanted or not limit or schedule.committer_behind:
                 await schedule.rest()
@@ -119,7 +131,11 @@ class Fetcher:
             if full:
                 schedule.wanted = True
                 await asyncio.sleep(0)  # a store that never waits must not keep the loop
-            elif schedule.drain and idle and not self._held and not schedule.wanted:
+            elif (
+                schedule.drain
+                and idle
+                and not (self._held or schedule.wanted or self._is_refused())
+            ):
                 if self._looked_everywhere:
                     return True
                 await self._look_everywhere()
@@ -129,6 +145,10 @@ class Fetcher:
                 async with asyncio.timeout(LAST_LOOK):
                     await self._claim((), 0)
         return False
+
+    def _is_refused(self) -> bool:
+        """Whether due jobs wait for a limit of their queue."""
+        return any(queue.refused_at is not None for queue in self._slots.queues)
 
     async def _look_everywhere(self) -> None:
         """Before a drain ends: give back the jobs of dead workers, and have the next claim look at
@@ -181,24 +201,58 @@ class Fetcher:
     async def _claim_types(
         self, types: tuple[str, ...], shares: tuple[QueueShare, ...], limit: int
     ) -> tuple[int, bool]:
+        """Claim from the queues in their order: from those without limits in one statement."""
+        if self._unanswered is not None:
+            return await self._send(self._unanswered)
+        count, full = 0, False
+        left = shares
+        while left and count < limit:
+            is_limited = self._slots[left[0].name].limited
+            together = 1
+            while not is_limited and together < len(left):
+                if self._slots[left[together].name].limited:
+                    break
+                together += 1
+            order = ClaimOrder(
+                worker=self._settings.worker_id,
+                token=new_token(),
+                lease_for=self._settings.lease_for,
+                queues=left[:together],
+                types=types,
+                limit=limit - count,
+                most_losses=SUSPECT - 1 if self._slots.only_healthy else None,
+                limited=is_limited,
+            )
+            left = left[together:]
+            claimed, more = await self._send(order)
+            count += claimed
+            full = full or more
+        return count, full
+
+    async def _send(self, order: ClaimOrder) -> tuple[int, bool]:
+        """Send a claim; how many jobs it gave, and whether there may be more."""
+        slots = self._slots
         sent = self._clock.monotonic()
         lease_for = self._settings.lease_for
-        slots = self._slots
-        order = self._unanswered or ClaimOrder(
-            worker=self._settings.worker_id,
-            token=new_token(),
-            lease_for=lease_for,
-            queues=shares,
-            types=types,
-            limit=limit,
-            most_losses=SUSPECT - 1 if slots.only_healthy else None,
-        )
+        limited: LimitedClaim | None = None
         try:
-            claimed = await self._store.run(self._store.claim, order, now=self._clock.now())
+            if order.limited:
+                limited = await self._store.run(
+                    claim_limited, self._store, order, self._turns, now=self._clock.now()
+                )
+                claimed = limited.jobs
+            else:
+                answer = await self._store.run(self._store.claim, order, now=self._clock.now())
+                claimed = answer
+                for name in answer.limited:  # it was given its limits since the last claim
+                    slots[name].limited = True
+                    self._schedule.wanted = True
         except Exception:
             self._unanswered = msgspec.structs.replace(order, again=True)
             raise
         self._unanswered = None
+        if limited is not None:
+            self._follow_limits(order.queues[0].name, limited)
         only_healthy = order.most_losses is not None
         if not only_healthy:
             slots.probing = False
@@ -209,12 +263,41 @@ class Fetcher:
                 slots.end_turn()
             return 0, ended
         await self._receive(claimed, sent + lease_for)
+        if limited is not None:
+            return len(claimed), limited.more
         if len(claimed) >= order.limit:
             return len(claimed), True
         taken = dict.fromkeys((share.name for share in order.queues), 0)
         for job in claimed:
             taken[job.queue] += 1
         return len(claimed), any(taken[share.name] >= share.limit for share in order.queues)
+
+    def _follow_limits(self, queue: str, answer: LimitedClaim) -> None:
+        """Note what a claim found out about the limits of its queue, and when to look again."""
+        slots, worker = self._slots[queue], self._settings.worker_id
+        now = self._clock.monotonic()
+        slots.limited = answer.limited
+        slots.rated = slots.rated or answer.rated
+        if answer.jobs and slots.refused_at is not None and self._observers.active:
+            refused_for = now - slots.refused_at
+            present = datetime.now(UTC)
+            waited = tuple(
+                max(min((present - job.run_at).total_seconds(), refused_for), 0.0)
+                for job in answer.jobs
+            )
+            self._observers.observe(PermitsGranted(worker, queue, waited))
+        if answer.wait is None:
+            slots.refused_at = None
+        else:
+            if slots.refused_at is None:
+                slots.refused_at = now
+            if self._observers.active:
+                wait = answer.wait
+                self._observers.observe(ClaimRefused(worker, queue, wait.limit, wait.again_in))
+            if answer.wait.again_in is not None:
+                self._schedule.expect(max(answer.wait.again_in, SHORTEST_WAIT))
+        if answer.others:
+            self._publisher.wake_others(JobsScheduled(queue, ANY_TYPE, answer.others))
 
     async def _receive(self, claimed: Sequence[ClaimedJob], deadline: float) -> None:
         now = self._clock.monotonic()
@@ -224,6 +307,9 @@ class Fetcher:
         attempts = [
             Attempt(job, find(job.type), slots[job.queue], now, deadline, worker) for job in claimed
         ]
+        for attempt in attempts:
+            if attempt.queue_slots.rated:
+                attempt.spender = self._spender
         if deadline <= now:  # this process was away for so long that the leases are gone
             for attempt in attempts:
                 self._committer.lost(attempt, LEASE_EXPIRED)

@@ -23,7 +23,19 @@ MOST_AHEAD = 2_000
 class QueueSlots:
     """The slots of one queue."""
 
-    __slots__ = ("ahead", "limit", "name", "rate", "running", "started", "waiting", "weight")
+    __slots__ = (
+        "ahead",
+        "limit",
+        "limited",
+        "name",
+        "rate",
+        "rated",
+        "refused_at",
+        "running",
+        "started",
+        "waiting",
+        "weight",
+    )
 
     def __init__(self, queue: WorkQueue, concurrency: int) -> None:
         self.name = queue.name
@@ -38,6 +50,12 @@ class QueueSlots:
         """Jobs started per second, of late."""
         self.ahead = 0
         """How many may wait here, claimed, for a slot."""
+        self.limited = False
+        """The queue has limits that hold for all workers."""
+        self.rated = False
+        """One of them is a rate."""
+        self.refused_at: float | None = None
+        """When claims were first refused by a limit, since one was not."""
 
 
 class Slots:
@@ -168,10 +186,13 @@ class Slots:
             return (), 0
         shares: list[QueueShare] = []
         room = 0
+        slots = self.concurrency - self.running - self.waiting
         for queue in self._in_order():
-            free = queue.limit - queue.running - len(queue.waiting) + queue.ahead
+            now = queue.limit - queue.running - len(queue.waiting)
+            free = now + queue.ahead
             if free > 0 and len(queue.waiting) <= queue.ahead // 2:
-                shares.append(QueueShare(queue.name, min(free, wanted)))
+                at_once = max(min(now, slots), 0) if queue.limited else None
+                shares.append(QueueShare(queue.name, min(free, wanted), at_once))
                 room += free
         return tuple(shares), min(wanted, room)
 

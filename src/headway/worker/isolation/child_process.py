@@ -24,19 +24,21 @@ from typing import NoReturn
 from headway.domain.lifecycle import is_recoverable
 from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler, isolated
-from headway.jobs.job import Job, RescheduleAsked, is_continuation
+from headway.jobs.job import HoldAsked, Job, RescheduleAsked, is_continuation
 from headway.jobs.plan import plan_successor
 from headway.ports.current_attempt import current_attempt
 from headway.worker.isolation.child_progress import ChildAttempt, ProgressSender
 from headway.worker.isolation.logs import LogForwarder
 from headway.worker.isolation.messages import (
     Continued,
+    HeldQueue,
     Message,
     Order,
     Outcome,
     Raised,
     Rescheduled,
     Returned,
+    Spent,
     decode_order,
     encode,
     framed,
@@ -75,7 +77,7 @@ class Child:
         while True:
             order = self._orders.get()
             self._logs.install(order.log_level)
-            outcome = perform(order, self._progress.watch)
+            outcome = perform(order, self._progress.watch, self._spend)
             if self._forked:
                 _end_fork(outcome)
             text = _dump(outcome)
@@ -89,6 +91,9 @@ class Child:
         """In a process that a handler has forked: it gets no orders and must not answer."""
         self._forked = True
         self._sending = threading.Lock()
+
+    def _spend(self, job_id: str, weight: int) -> None:
+        self._send(Spent(job_id, weight))
 
     def _send(self, message: Message) -> None:
         self._send_text(encode(message))
@@ -131,7 +136,11 @@ class _Turn:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
-def perform(order: Order, watch: Callable[[ChildAttempt], None]) -> Outcome:
+def perform(
+    order: Order,
+    watch: Callable[[ChildAttempt], None],
+    spend: Callable[[str, int], None],
+) -> Outcome:
     """Run a handler. Never raises."""
     try:
         handler = find_handler(order.reference)
@@ -140,7 +149,9 @@ def perform(order: Order, watch: Callable[[ChildAttempt], None]) -> Outcome:
             blockers = handler.decode_blockers(order.blockers or ())
         except Exception as error:
             return raised(Failure(type_name(type(error)), str(error)), recoverable=False)
-        attempt = ChildAttempt(order.claimed, order.worker, order.trace_id)
+        attempt = ChildAttempt(
+            order.claimed, order.worker, order.trace_id, spender=spend if order.rated else None
+        )
         job = Job(attempt, blockers, None)
         current_attempt.set(attempt)
         if handler.takes_job:
@@ -155,6 +166,8 @@ def perform(order: Order, watch: Callable[[ChildAttempt], None]) -> Outcome:
         return Returned(handler.encode_output(value))
     except RescheduleAsked as asked:
         return Rescheduled(sent_schedule(asked.schedule))
+    except HoldAsked as asked:
+        return HeldQueue(sent_schedule(asked.schedule), asked.key)
     except BaseException as error:
         return raised(describe(error), recoverable=is_recoverable(error))
 

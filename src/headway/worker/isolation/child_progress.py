@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.domain.job import ClaimedJob
-from headway.worker.attempt import Attempt
+from headway.errors import InvalidRequest
+from headway.worker.attempt import Attempt, no_rate
 from headway.worker.isolation.messages import Message, Told, encodable
 
 EVERY = 0.3
@@ -25,6 +26,13 @@ class ChildAttempt:
     trace_id: str | None
     interruption: str | None = None
     progress: tuple[float, str] | None = None
+    spender: Callable[[str, int], None] | None = None
+    """Tells the worker what the handler spends; None: the queue has no rate."""
+
+    def spend(self, weight: int) -> None:
+        if self.spender is None:
+            raise InvalidRequest(no_rate(self.claimed.queue))
+        self.spender(self.claimed.id, weight)
 
 
 class ProgressSender:

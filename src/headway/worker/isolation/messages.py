@@ -34,6 +34,8 @@ class Order(msgspec.Struct, frozen=True):
     blockers: list[str | None] | None
     worker: str
     trace_id: str | None
+    rated: bool
+    """The queue has a rate."""
     log_level: int
 
 
@@ -48,6 +50,7 @@ class SentOptions(msgspec.Struct, frozen=True, kw_only=True):
     schedule: At | float
     """A float: seconds from the moment at which the job is stored."""
     dedup: Dedup | None
+    key: str | None
 
 
 class SentRequest(msgspec.Struct, frozen=True):
@@ -75,6 +78,11 @@ class Rescheduled(msgspec.Struct, frozen=True, tag=True):
     schedule: At | float
 
 
+class HeldQueue(msgspec.Struct, frozen=True, tag=True):
+    schedule: At | float
+    key: bool
+
+
 class Raised(msgspec.Struct, frozen=True, tag=True):
     failure: Failure
     recoverable: bool
@@ -93,9 +101,16 @@ class Told(msgspec.Struct, frozen=True, tag=True):
     progress: tuple[float, str]
 
 
-Outcome = Returned | Continued | Rescheduled | Raised
+class Spent(msgspec.Struct, frozen=True, tag=True):
+    """What a handler spent against the rate of its queue."""
+
+    job_id: str
+    weight: int
+
+
+Outcome = Returned | Continued | Rescheduled | HeldQueue | Raised
 """The last that is said of an order."""
-Message = Outcome | Logged | Told
+Message = Outcome | Logged | Told | Spent
 
 encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode

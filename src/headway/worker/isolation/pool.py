@@ -25,19 +25,21 @@ from typing import Any
 from headway.domain.request import Continuation
 from headway.errors import ConfigurationError, Failure
 from headway.jobs.handler import Handler
-from headway.jobs.job import RescheduleAsked
+from headway.jobs.job import HoldAsked, RescheduleAsked
 from headway.worker.attempt import Attempt
 from headway.worker.isolation import child_process, orphan_killer
 from headway.worker.isolation.child_progress import hear_progress
 from headway.worker.isolation.logs import log_here
 from headway.worker.isolation.messages import (
     Continued,
+    HeldQueue,
     Logged,
     Order,
     Outcome,
     Raised,
     Rescheduled,
     Returned,
+    Spent,
     Told,
     decode_message,
     encode,
@@ -81,6 +83,7 @@ class Isolation:
             attempt.blockers,
             attempt.worker,
             attempt.trace_id,
+            attempt.spender is not None,
             logging.getLogger().getEffectiveLevel(),
         )
         child = self._get()
@@ -100,6 +103,8 @@ class Isolation:
                 return Continuation(received_request(outcome.request))
             case Rescheduled():
                 raise RescheduleAsked(received_schedule(outcome.schedule))
+            case HeldQueue():
+                raise HoldAsked(received_schedule(outcome.schedule), key=outcome.key)
             case Raised():
                 raise HandlerFailed(outcome.failure, recoverable=outcome.recoverable)
 
@@ -234,6 +239,9 @@ class _Child:
                 log_here(message)
             elif isinstance(message, Told):
                 hear_progress(message, attempt)
+            elif isinstance(message, Spent):
+                if message.job_id == attempt.claimed.id:
+                    attempt.spend(message.weight)
             else:
                 return message
 

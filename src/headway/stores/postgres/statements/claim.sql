@@ -30,8 +30,9 @@ where j.ctid = any(array(
         limit span.most
         for update skip locked
     ) due
-    where not exists (
-        select from /*headway*/queue q where q.name = span.queue and q.paused_at is not null
+    where $12::bool or not exists (
+        select from /*headway*/queue q
+        where q.name = span.queue and (q.paused_at is not null or q.limited)
     )
     limit $10::int
 ))

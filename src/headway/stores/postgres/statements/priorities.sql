@@ -1,4 +1,5 @@
--- The priorities at which each queue has pending jobs, found by hopping through the index.
+-- The priorities at which each queue has pending jobs, found by hopping through the index; and the
+-- queues with limits, without a priority.
 select q.name, p.priority
 from unnest($1::text[]) as q (name)
 cross join lateral (
@@ -18,3 +19,5 @@ cross join lateral (
     )
     select priority from hop where priority is not null
 ) p
+union all
+select q.name, null from /*headway*/queue q where q.name = any($1::text[]) and q.limited

@@ -14,7 +14,8 @@ where seq in (
         and type in (select value from json_each(?7))
         and (?8 is null or losses <= ?8)
         and not exists (
-            select 1 from /*headway*/queue q where q.name = ?1 and q.paused_at is not null
+            select 1 from /*headway*/queue q
+            where q.name = ?1 and (q.paused_at is not null or (q.limited and not ?9))
         )
     order by priority desc, run_at, id
     limit ?2

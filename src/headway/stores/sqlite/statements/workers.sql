@@ -1,2 +1,3 @@
-select id, host, pid, queues, types, concurrency, running, started_at, seen_at, schedules
+select id, host, pid, queues, types, concurrency, running, started_at, seen_at, schedules,
+    limits
 from /*headway*/worker order by started_at, id

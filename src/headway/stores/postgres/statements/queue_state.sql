@@ -1,0 +1,1 @@
+select /*queue*/ from /*headway*/queue where name = $1::text

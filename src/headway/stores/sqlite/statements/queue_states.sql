@@ -1,0 +1,1 @@
+select /*queue*/ from /*headway*/queue order by name
