@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import attrgetter
 from time import monotonic
 
 import msgspec
@@ -22,7 +23,7 @@ from msgspec import structs
 from headway.domain.job import ClaimedJob
 from headway.domain.limits.permits import Limit, PermitWait, full_keys, next_key, permits
 from headway.domain.limits.queue_limits import QueueLimits, QueueState
-from headway.domain.limits.turns import KeyShare, in_order, in_turn
+from headway.domain.limits.turns import KeyShare, in_order, in_turn, interleaved
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.ports.store import Operations
@@ -301,4 +302,5 @@ def _claim_in_turn(
     if served is not None:
         turns.last[place] = served
     # A key with fewer jobs than its share leaves room for others: look again.
-    return jobs, bool(jobs) and len(jobs) < order.limit
+    more = bool(jobs) and len(jobs) < order.limit
+    return interleaved(jobs, attrgetter("key"), limits.weights), more

@@ -21,6 +21,16 @@ MOST_WEIGHTS = 10_000
 """Keys with a weight of their own."""
 
 
+def _check_cap(name: str, value: int | None) -> None:
+    if value is None:
+        return
+    check_whole(name, value)
+    if value == 0:
+        raise InvalidOption(f"{name} must be at least 1; to start nothing, pause the queue")
+    if not 1 <= value <= MOST_RUNNING:
+        raise InvalidOption(f"{name} is between 1 and {MOST_RUNNING:,}, not {value}")
+
+
 class QueueLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The limits of a queue, which hold for all workers together."""
 
@@ -186,13 +196,3 @@ def encode_held_keys(held: Mapping[str, datetime]) -> str | None:
 
 def decode_held_keys(text: str | None) -> Mapping[str, datetime]:
     return {} if text is None else _held.decode(text)
-
-
-def _check_cap(name: str, value: int | None) -> None:
-    if value is None:
-        return
-    check_whole(name, value)
-    if value == 0:
-        raise InvalidOption(f"{name} must be at least 1; to start nothing, pause the queue")
-    if not 1 <= value <= MOST_RUNNING:
-        raise InvalidOption(f"{name} is between 1 and {MOST_RUNNING:,}, not {value}")

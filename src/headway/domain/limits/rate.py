@@ -19,6 +19,9 @@ from headway.errors import InvalidOption
 MOST = 1_000_000_000
 """The largest limit of a rate, and the most that can be spent at once."""
 HALF_A_MICROSECOND = 5e-7
+SLACK = 0.025
+"""Seconds by which a window is taken to be longer, at most a twentieth: a handler begins a moment
+after its job was claimed, some sooner and some later."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -54,7 +57,7 @@ class Rate(msgspec.Struct, frozen=True):
     @property
     def interval(self) -> float:
         """Seconds from one start to the next when they come evenly."""
-        return self.per / (self.limit - self.burst + 1)
+        return (self.per + min(SLACK, self.per / 20)) / (self.limit - self.burst + 1)
 
     def allowed(self, paid_until: datetime | None, now: datetime) -> int:
         """The number of starts that are allowed now."""

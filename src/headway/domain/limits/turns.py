@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class KeyShare(msgspec.Struct, frozen=True):
@@ -42,6 +45,20 @@ def in_turn(
         if limit > 0:
             shares.append(KeyShare(key, limit))
     return shares, last
+
+
+def interleaved(
+    jobs: Iterable[T], key: Callable[[T], str | None], weights: Mapping[str, int]
+) -> list[T]:
+    """The jobs of several keys so that keys take turns; those of one key stay in their order."""
+    places: Counter[str | None] = Counter()
+    rounds: list[tuple[int, T]] = []
+    for job in jobs:
+        own = key(job)
+        rounds.append((places[own] // (1 if own is None else weights.get(own, 1)), job))
+        places[own] += 1
+    rounds.sort(key=lambda each: each[0])
+    return [job for _, job in rounds]
 
 
 def in_order(

@@ -20,6 +20,9 @@ from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import SqlPart, maybe_time
 
+NO_KEY = [("", 0)]
+"""The items of a claim from no key: a statement needs at least one."""
+
 
 class SqlLimits(SqlPart):
     @reading
@@ -102,7 +105,7 @@ class SqlLimits(SqlPart):
                 order.token,
                 order.worker,
             ),
-            [(share.key, share.limit) for share in shares if share.key is not None],
+            [(share.key, share.limit) for share in shares if share.key is not None] or NO_KEY,
         )
         return self._claimed_by_key(rows, order)
 
