@@ -133,6 +133,6 @@ def test_lines_are_what_copy_reads() -> None:
     jobs = [NewJob(id="a", type="send", input='{"n":1}'), NewJob(id="b", type="send", input="\\")]
     copy = CopyStatement("insert", into="copy", jobs=jobs, rest=("send", None, 1.5, False))
     assert copy.lines() == (
-        'a\ta\ta\t{"n":1}\tnow\tnow\tsend\t\\N\t1.5\tFalse\n'
-        "b\tb\tb\t\\\\\tnow\tnow\tsend\t\\N\t1.5\tFalse\n"
+        'a\ta\ta\t{"n":1}\t\\N\tnow\tnow\tsend\t\\N\t1.5\tFalse\n'
+        "b\tb\tb\t\\\\\t\\N\tnow\tnow\tsend\t\\N\t1.5\tFalse\n"
     )
