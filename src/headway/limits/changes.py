@@ -4,7 +4,7 @@ handlers. Each locks the queue's row."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import structs
 
@@ -68,13 +68,17 @@ def declare(
         if replaced == stored.replaced and state.limits is not None:
             replaced = (present, *replaced)[:MOST_REPLACED]
         kept = structs.replace(stored, declared=limits, replaced=replaced)
-        yield from store.save_queue(structs.replace(state, limits=kept))
+        yield from store.save_queue(_with_limits(state, kept, time))
         changed.append(name)
     return changed
 
 
 def override(
-    store: Operations, name: str, change: LimitsOverride | None
+    store: Operations,
+    name: str,
+    change: LimitsOverride | None,
+    *,
+    now: datetime | None = None,
 ) -> Operation[tuple[QueueState, QueueState]]:
     """Set limits over the declared ones, besides those that were set before; None takes all back.
     The state before and after."""
@@ -84,11 +88,21 @@ def override(
     if change is not None:
         known = {} if stored.override is None else stored.override.changes
         merged = LimitsOverride(**{**known, **change.changes})
-    kept = structs.replace(stored, override=merged)
-    kept.effective  # noqa: B018 - raises if the limits do not go together
-    after = structs.replace(before, limits=kept)
+    time = yield from store.time(now=now)
+    after = _with_limits(before, structs.replace(stored, override=merged), time)
     yield from store.save_queue(after)
     return before, after
+
+
+def _with_limits(state: QueueState, limits: StoredLimits, now: datetime) -> QueueState:
+    """The state with other limits. What was started under another rate is not waited for longer
+    than one window of the new one."""
+    paid, rate = state.paid_until, limits.effective.rate
+    if rate is None:
+        paid = None
+    elif paid is not None and rate != state.effective.rate:
+        paid = min(paid, now + timedelta(seconds=rate.per))
+    return structs.replace(state, limits=limits, paid_until=paid)
 
 
 def hold(
