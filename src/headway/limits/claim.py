@@ -115,12 +115,12 @@ def claim_limited(
     if order.again:
         taken = yield from store.claim(structs.replace(order, limit=0), now=now)
         if taken:
-            return LimitedClaim(jobs=taken)
+            return _answer(limits, taken)
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
         return LimitedClaim(jobs=jobs, limited=False, more=len(jobs) >= order.limit > 0)
     if state.paused_at is not None:
-        return LimitedClaim(jobs=[])
+        return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
 
 
@@ -214,13 +214,16 @@ def _keep(
             state = structs.replace(state, refused=False)
     if state != before:
         yield from store.save_queue(state)
+    answer = _answer(limits, jobs)
+    answer.wait, answer.more, answer.others = wait, more, others
+    return answer
+
+
+def _answer(limits: QueueLimits, jobs: list[ClaimedJob]) -> LimitedClaim:
     return LimitedClaim(
         jobs=jobs,
         permits=limits.running is not None or limits.per_key is not None,
         rated=limits.rate is not None,
-        wait=wait,
-        more=more,
-        others=others,
     )
 
 

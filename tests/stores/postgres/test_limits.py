@@ -48,9 +48,8 @@ async def test_a_cap_holds_whatever_the_isolation_level_of_the_database(
 ) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         name = connection.info.dbname
-        connection.execute(
-            f"alter database \"{name}\" set default_transaction_isolation = 'repeatable read'".encode()
-        )
+        change = f"alter database \"{name}\" set default_transaction_isolation = 'repeatable read'"
+        connection.execute(change.encode())
     async with opened(PostgresStore(postgres_url)) as strict:
         # Different types, so that no two claims choose the same job and conflict on it.
         claims = await asyncio.gather(*[claim(strict, f"t{n}") for n in range(8)])
