@@ -4,7 +4,7 @@ handlers. Each locks the queue's row."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import structs
 
@@ -68,17 +68,13 @@ def declare(
         if replaced == stored.replaced and state.limits is not None:
             replaced = (present, *replaced)[:MOST_REPLACED]
         kept = structs.replace(stored, declared=limits, replaced=replaced)
-        yield from store.save_queue(_with_limits(state, kept, time))
+        yield from store.save_queue(_limited(state, kept, time))
         changed.append(name)
     return changed
 
 
 def override(
-    store: Operations,
-    name: str,
-    change: LimitsOverride | None,
-    *,
-    now: datetime | None = None,
+    store: Operations, name: str, change: LimitsOverride | None, *, now: datetime | None = None
 ) -> Operation[tuple[QueueState, QueueState]]:
     """Set limits over the declared ones, besides those that were set before; None takes all back.
     The state before and after."""
@@ -89,20 +85,20 @@ def override(
         known = {} if stored.override is None else stored.override.changes
         merged = LimitsOverride(**{**known, **change.changes})
     time = yield from store.time(now=now)
-    after = _with_limits(before, structs.replace(stored, override=merged), time)
+    kept = structs.replace(stored, override=merged, overridden_at=None if merged is None else time)
+    after = _limited(before, kept, time)
     yield from store.save_queue(after)
     return before, after
 
 
-def _with_limits(state: QueueState, limits: StoredLimits, now: datetime) -> QueueState:
-    """The state with other limits. What was started under another rate is not waited for longer
-    than one window of the new one."""
-    paid, rate = state.paid_until, limits.effective.rate
-    if rate is None:
-        paid = None
-    elif paid is not None and rate != state.effective.rate:
-        paid = min(paid, now + timedelta(seconds=rate.per))
-    return structs.replace(state, limits=limits, paid_until=paid)
+def _limited(state: QueueState, limits: StoredLimits, now: datetime) -> QueueState:
+    """The state with these limits. Under another rate the same number of starts is paid for. Raises
+    InvalidOption if the limits do not go together."""
+    before, after = state.effective.rate, limits.effective.rate
+    paid_until = state.paid_until
+    if after is not None and after != before:
+        paid_until = after.converted(paid_until, now, before)
+    return structs.replace(state, limits=limits, paid_until=paid_until)
 
 
 def hold(

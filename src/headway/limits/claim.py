@@ -12,6 +12,7 @@ is only fair is claimed from without its lock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -134,7 +135,7 @@ def claim_limited(
         jobs = yield from store.claim(order, now=now)
         return LimitedClaim(jobs=jobs, limited=False, more=len(jobs) >= order.limit > 0)
     if state.paused_at is not None:
-        return LimitedClaim(jobs=[])
+        return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
 
 
@@ -291,6 +292,7 @@ def _claim_by_key(
     queue = order.queues[0].name
     jobs: list[ClaimedJob] = []
     more = False
+    running = Counter(running)
     for priority in (yield from turns.priorities(store, queue)):
         wanted = order.limit - len(jobs)
         if wanted <= 0:
@@ -308,6 +310,9 @@ def _claim_by_key(
             )
             more = more or again
         jobs += found
+        running.update(job.key for job in found)
+        if (most := limits.per_key) is not None:
+            full |= {job.key for job in found if job.key is not None and running[job.key] >= most}
     return jobs, more
 
 

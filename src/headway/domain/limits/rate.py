@@ -76,6 +76,19 @@ class Rate(msgspec.Struct, frozen=True):
         latest = now + timedelta(seconds=LONGEST)
         return min(since + timedelta(microseconds=microseconds), latest)
 
+    def converted(
+        self, paid_until: datetime | None, now: datetime, before: Rate | None
+    ) -> datetime | None:
+        """`paid_until` of another rate in the intervals of this one: a rate that was raised does
+        not wait as long as the one before would have. Nor does any wait longer than its window: all
+        starts before the change lie outside of it then."""
+        ahead = _ahead(paid_until, now)
+        if ahead <= 0:
+            return paid_until
+        if before is not None:
+            ahead *= self.interval / before.interval
+        return now + timedelta(seconds=min(ahead, self.per))
+
     def __str__(self) -> str:
         burst = f", {self.burst} at once" if self.burst > 1 else ""
         return f"{self.limit} in {self.per:g} s{burst}"
