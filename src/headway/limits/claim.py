@@ -203,7 +203,7 @@ def _claim(
         wait = None  # nothing more is due, but for jobs of full keys
         if full and not more and (yield from _is_due(store, order, full, at)):
             again = turns.keyless_in(share.name)
-            wait = _key_wait(state_now, limits, running, full, time, again)
+            wait = _key_wait(state_now, limits, full, time, again)
     elif jobs:
         more = wait is None
     elif wait is not None and not jobs and not (yield from _is_due(store, order, None, at)):
@@ -265,16 +265,14 @@ def _keep(
 def _key_wait(
     state: QueueState,
     limits: QueueLimits,
-    running: Mapping[str | None, int],
     full: set[str],
     now: datetime | None,
     again: float | None,
 ) -> PermitWait:
     """What jobs of full keys wait for; `again`: seconds until the next look for other reasons."""
-    counted = [key for key in full if limits.per_key is not None and key in running]
     held = None if now is None else next_key(state, now)
     soonest = min((each for each in (held, again) if each is not None), default=None)
-    if not counted and held is not None:
+    if held is not None and full <= state.held_keys.keys():
         return PermitWait(limit=Limit.HELD, again_in=soonest)
     return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest)
 
@@ -365,21 +363,44 @@ def _claim_in_turn(
         return None if limits.per_key is None else limits.per_key - running.get(key, 0)
 
     shares, then = in_turn(keys, order.limit, limits.weights, room, turn)
+    jobs = yield from _claim_keyless(store, order, shares, turns, priority, now)
+    if None in keys and len(jobs) < sum(share.limit for share in shares if share.key is None):
+        keys.remove(None)  # the others get what they leave
+        shares, then = in_turn(keys, order.limit - len(jobs), limits.weights, room, turn)
     if not is_all and len(shares) == len(keys) and then.key is None:
         then = Turn(keys[-1] or "")  # each of these was served, and there may be more keys
-    began = monotonic()
-    jobs = yield from store.claim_keys(order, priority, shares, now=now)
-    if any(share.key is None for share in shares):
-        without_key = any(job.key is None for job in jobs)
-        turns.looked_for_keyless(queue, priority, monotonic() - began, found=without_key)
+    shares = [share for share in shares if share.key is not None]
+    if shares:
+        others = structs.replace(order, limit=order.limit - len(jobs))
+        jobs += yield from store.claim_keys(others, priority, shares, now=now)
     turns.next[place] = then
     if not is_all:
         turns.reached(queue, priority, enough=len(jobs) >= order.limit)
-    if not jobs and keys != [None]:
+    if shares and not jobs:
         jobs = yield from _claim_of_any(store, order, full, turns, priority, now)
     # A key with fewer jobs than its share leaves room for others: look again.
     more = bool(jobs) and len(jobs) < order.limit
     return interleaved(jobs, attrgetter("key"), limits.weights), more
+
+
+def _claim_keyless(
+    store: Operations,
+    order: ClaimOrder,
+    shares: list[KeyShare],
+    turns: KeyTurns,
+    priority: int,
+    now: datetime | None,
+) -> Operation[list[ClaimedJob]]:
+    """Jobs without a key, if it is their turn."""
+    wanted = [share for share in shares if share.key is None]
+    if not wanted:
+        return []
+    began = monotonic()
+    order = structs.replace(order, limit=wanted[0].limit)
+    jobs = yield from store.claim_keys(order, priority, wanted, now=now)
+    took = monotonic() - began
+    turns.looked_for_keyless(order.queues[0].name, priority, took, found=bool(jobs))
+    return jobs
 
 
 def _claim_of_any(

@@ -24,6 +24,12 @@ from headway.testing.conformance.store.kit import LEASE, T0, StoreCases, at
 case = StoreCases("limited_claims")
 
 Q = "limited"
+BY_KIND: list[dict[str, Any]] = [
+    {"running": 5},
+    {"per_key": 5},
+    {"fair": True},
+    {"running": 5, "fair": True},
+]
 
 
 async def limit(store: Store, queue: str = Q, **limits: Any) -> None:
@@ -50,7 +56,7 @@ async def take(
     queue: str = Q,
     at_once: int | None = None,
     turns: KeyTurns | None = None,
-    now: datetime = T0,
+    now: datetime | None = T0,
     **fields: Any,
 ) -> LimitedClaim:
     """Claim from a queue with limits, as a worker does."""
@@ -158,7 +164,7 @@ async def jobs_claimed_under_a_limit_come_as_others_do(store: Store) -> None:
 
 @case
 async def jobs_that_were_lost_too_often_are_left(store: Store) -> None:
-    for limits in ({"running": 5}, {"per_key": 5}, {"fair": True}):
+    for limits in BY_KIND:
         await limit(store, **limits)
         (id,) = await fill(store, 1, "a", max_losses=9)
         for number in range(2):
@@ -297,7 +303,7 @@ async def jobs_are_claimed_ahead_only_while_permits_are_left_for_others(store: S
 async def a_claim_that_is_refused_although_nothing_is_due_waits_for_nothing(store: Store) -> None:
     await limit(store, running=1)
     await fill(store, 1)
-    await taken(store)
+    await taken(store, 1)
     answer = await take(store)
     assert (answer.jobs, answer.wait) == ([], None)
     assert not (await state_of(store)).refused
@@ -411,7 +417,7 @@ async def a_key_with_one_place_left_gives_one_job_of_all_priorities(store: Store
 
 @case
 async def a_claim_that_is_made_again_gives_the_same_jobs(store: Store) -> None:
-    for limits in ({"running": 3}, {"per_key": 3}, {"fair": True}, {"running": 3, "fair": True}):
+    for limits in BY_KIND:
         queue = kit.new_queue()
         await limit(store, queue, **limits)
         await fill(store, 9, "a", queue=queue)
