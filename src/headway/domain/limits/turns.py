@@ -25,9 +25,9 @@ def in_turn(
     room: Callable[[str], int | None],
 ) -> tuple[list[KeyShare], str | None]:
     """Shares of the keys that are next, `wanted` in all: one job for each, times its weight, in
-    turn until all are given out; and the key that was given the last one. A key gets no more than
-    its room; what it leaves is not given to others, the next claim does that. Keys that come too
-    late are left out."""
+    turn until all are given out; and the last key that was given more than the next ones, None if
+    all were given the same. A key gets no more than its room; what it leaves is not given to
+    others, the next claim does that. Keys that come too late are left out."""
     turn = [1 if key is None else weights.get(key, 1) for key in keys]
     whole = sum(turn)
     rounds, rest = divmod(wanted, whole) if whole else (0, 0)
@@ -38,7 +38,7 @@ def in_turn(
         rest -= extra
         limit = rounds * weight + extra
         if key is not None:
-            if extra or (rest == 0 and not wanted % whole):
+            if extra:
                 last = key
             free = room(key)
             limit = limit if free is None else min(limit, free)
