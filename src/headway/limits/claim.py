@@ -25,7 +25,7 @@ from headway.domain.limits.permits import Limit, PermitWait, full_keys, next_key
 from headway.domain.limits.queue_limits import QueueLimits, QueueState
 from headway.domain.limits.turns import KeyShare, in_order, in_turn, interleaved
 from headway.domain.orders import ClaimOrder
-from headway.ports.statement import Operation
+from headway.ports.statement import Operation, atomic_from_lock
 from headway.ports.store import Operations
 
 FEWEST_KEYS, MOST_KEYS = 100, 500
@@ -100,6 +100,7 @@ class KeyTurns:
         self._keyless_at[queue, priority] = monotonic() + pause
 
 
+@atomic_from_lock
 def claim_limited(
     store: Operations, order: ClaimOrder, turns: KeyTurns, *, now: datetime | None = None
 ) -> Operation[LimitedClaim]:

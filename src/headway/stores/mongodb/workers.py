@@ -103,5 +103,5 @@ def _pairs(declared: dict[str, str] | None) -> Document | None:
     return None if declared is None else literal([list(pair) for pair in declared.items()])
 
 
-def _declared(pairs: list[list[str]] | None) -> dict[str, str] | None:
-    return None if pairs is None else {name: fingerprint for name, fingerprint in pairs}
+def _declared(pairs: list[tuple[str, str]] | None) -> dict[str, str] | None:
+    return None if pairs is None else dict(pairs)
