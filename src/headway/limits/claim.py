@@ -26,7 +26,7 @@ from headway.domain.limits.permits import Limit, PermitWait, full_keys, next_key
 from headway.domain.limits.queue_limits import QueueLimits, QueueState
 from headway.domain.limits.turns import KeyShare, Turn, in_order, in_turn, interleaved
 from headway.domain.orders import ClaimOrder
-from headway.ports.statement import Operation
+from headway.ports.statement import Operation, atomic_from_lock
 from headway.ports.store import Operations
 
 FEWEST_KEYS, MOST_KEYS = 100, 500
@@ -115,6 +115,7 @@ class KeyTurns:
         return min((seconds for seconds in ahead if seconds > 0), default=None)
 
 
+@atomic_from_lock
 def claim_limited(
     store: Operations, order: ClaimOrder, turns: KeyTurns, *, now: datetime | None = None
 ) -> Operation[LimitedClaim]:
