@@ -45,6 +45,8 @@ class LimitedClaim(msgspec.Struct, kw_only=True):
     jobs: list[ClaimedJob]
     rated: bool = False
     """The queue has a rate."""
+    counted: bool = True
+    """Running jobs are counted: one that ends leaves its permit to another."""
     limited: bool = True
     """False: the queue has no limits any more, and was claimed from as any other."""
     wait: PermitWait | None = None
@@ -91,7 +93,8 @@ def claim_limited(
             return LimitedClaim(jobs=taken)
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
-        return LimitedClaim(jobs=jobs, limited=False, more=len(jobs) >= order.limit > 0)
+        more = len(jobs) >= order.limit > 0
+        return LimitedClaim(jobs=jobs, limited=False, counted=False, more=more)
     if state.paused_at is not None:
         return LimitedClaim(jobs=[])
     return (yield from _claim(store, order, state, limits, turns, now))
@@ -133,8 +136,10 @@ def _claim(
         wait = None  # nothing more is due, but for jobs of full keys
         if full and not more and (yield from _is_due(store, order, full, at)):
             wait = _key_wait(state_now, limits, running, full, time)
-    elif wait is not None and not jobs and not (yield from _is_due(store, order, None, at)):
-        wait = None
+    elif wait is not None:
+        more = False
+        if not jobs and not (yield from _is_due(store, order, None, at)):
+            wait = None
     return (
         yield from _keep(store, state, state_now, limits, jobs, granted.free, wait, time, more=more)
     )
@@ -186,8 +191,14 @@ def _keep(
             state = structs.replace(state, refused=False)
     if state != before:
         yield from store.save_queue(state)
-    rated = limits.rate is not None
-    return LimitedClaim(jobs=jobs, rated=rated, wait=wait, more=more, others=others)
+    return LimitedClaim(
+        jobs=jobs,
+        rated=limits.rate is not None,
+        counted=limits.running is not None or limits.per_key is not None,
+        wait=wait,
+        more=more,
+        others=others,
+    )
 
 
 def _key_wait(
@@ -201,8 +212,10 @@ def _key_wait(
     counted = [key for key in full if limits.per_key is not None and key in running]
     again = None if now is None else next_key(state, now)
     if not counted and again is not None:
-        return PermitWait(limit=Limit.HELD, again_in=again)
-    return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=again)
+        return PermitWait(limit=Limit.HELD, again_in=again, key=min(full))
+    return PermitWait(
+        limit=Limit.PER_KEY, most=limits.per_key, again_in=again, key=min(counted, default=None)
+    )
 
 
 def _claim_by_key(
