@@ -12,6 +12,7 @@ is only fair is claimed from without its lock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -255,6 +256,7 @@ def _claim_by_key(
     queue = order.queues[0].name
     jobs: list[ClaimedJob] = []
     more = False
+    running = Counter(running)
     for priority in (yield from turns.priorities(store, queue)):
         wanted = order.limit - len(jobs)
         if wanted <= 0:
@@ -272,6 +274,10 @@ def _claim_by_key(
             )
             more = more or again
         jobs += found
+        for job in found:  # they count for the lower priorities
+            running[job.key] += 1
+            if job.key is not None and running[job.key] == limits.per_key:
+                full.add(job.key)
     return jobs, more
 
 
