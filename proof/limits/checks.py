@@ -26,10 +26,10 @@ DRAIN = 60.0
 
 
 def drain(run: PartRun, database: Database, load: Load, workers: Workers) -> None:
-    """Start nothing more, strike nobody, and wait until everything has ended."""
-    load.stop()
+    """Strike nobody, start nothing more, and wait until everything has ended."""
     workers.settings |= {"killed_in_claims": 0.0, "frozen_in_claims": 0.0}
-    workers.renew()
+    workers.renew()  # a frozen one may hold a lock that the load waits for
+    load.stop()
     began = time.monotonic()
     while (stuck := left(database)) and time.monotonic() - began < DRAIN:
         workers.look_for(0.2)

@@ -44,7 +44,7 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
     with fork_server(folder) as parent:
         workers = Workers(parent, database, logs, WORKERS, **SETTINGS)
         load = Load(database, PACE)
-        auditor = Auditor(database, 0.004)
+        auditor = Auditor(database, 0.01)
         workers.look_for(2.0 if run.short else 10.0)
         seconds = 5.0 if run.short else 40.0
         # Kills first: a process that is frozen may hold a lock, and then nobody can recover.
