@@ -206,14 +206,14 @@ async def _apply(
 @asynccontextmanager
 async def _alone(connect: Connect) -> AsyncGenerator[None]:
     """One process builds at a time. The lock belongs to a transaction of another connection: behind
-    a pooler a session's lock would be lost, and a build has no transaction. That transaction has no
-    snapshot."""
+    a pooler a session's lock would be lost, and a build has no transaction. A build waits for other
+    transactions' snapshots: a statement without parameters leaves none."""
+    lock = f"select pg_try_advisory_xact_lock({BUILD_LOCK})"
     async with await connect() as guard:
         while True:
             async with guard.transaction():
                 await guard.execute(_NO_TIMEOUTS)
-                cursor = await guard.execute("select pg_try_advisory_xact_lock(%s)", (BUILD_LOCK,))
-                if await cursor.fetchone() == (True,):
+                if await (await guard.execute(lock.encode())).fetchone() == (True,):
                     yield
                     return
             await asyncio.sleep(PAUSE)
