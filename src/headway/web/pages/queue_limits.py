@@ -24,7 +24,7 @@ NO_LIMIT = "none"
 """What a field holds for no limit, whatever is declared."""
 DONE = {
     "limit": "Limits set. They hold from the next claim on; jobs that run go on.",
-    "clear": "Overrides taken back: the declared limits hold.",
+    "clear": "The declared limits hold.",
     "release": "Holds released.",
 }
 
@@ -94,10 +94,13 @@ def _rows(
 
 async def limit(request: Request) -> Response:
     name, form = await _read(request)
+    context = context_of(request)
     try:
-        await context_of(request).act(
-            request, Actions.limit_queue, name, **_limits(form), exactly=True
-        )
+        limits = _limits(form)
+        if not limits:
+            await context.act(request, Actions.clear_limits, name)
+            return redirect(request, queue_path(name), did="clear")
+        await context.act(request, Actions.limit_queue, name, **limits, exactly=True)
     except InvalidRequest as error:
         return await _queue_page(request, name, typed=form, problem=str(error))
     return redirect(request, queue_path(name), did="limit")
@@ -140,19 +143,15 @@ def _fields(override: LimitsOverride | None) -> dict[str, str]:
 
 
 def _limits(form: Form) -> dict[str, Any]:
-    """The fields of the form as limits; those that are empty are as declared."""
+    """The limits in the fields of the form, without those that are left as declared."""
     given = {field: form.one(field).strip().lower() for field in FIELDS}
-    return {
-        "running": _cap("running", given["running"]),
-        "per_key": _cap("per key", given["per_key"]),
-        "rate": _rate(given["rate_limit"], given["rate_per"], given["rate_burst"]),
+    limits = {
+        name: None if given[name] == NO_LIMIT else _whole(label, given[name])
+        for name, label in (("running", "running"), ("per_key", "per key"))
+        if given[name]
     }
-
-
-def _cap(name: str, text: str) -> int | UnsetType | None:
-    if not text:
-        return UNSET
-    return None if text == NO_LIMIT else _whole(name, text)
+    rate = _rate(given["rate_limit"], given["rate_per"], given["rate_burst"])
+    return limits if rate is UNSET else {**limits, "rate": rate}
 
 
 def _rate(limit: str, per: str, burst: str) -> Rate | UnsetType | None:
