@@ -183,7 +183,7 @@ async def test_overriding_and_taking_back(shop: Shop, client: httpx.AsyncClient)
             "Running 6 8 8",
             "Per key 3 no limit no limit",
             "Rate no limit 90 in 0.5 s, 10 at once 90 in 0.5 s, 10 at once",
-            "Order oldest job first - oldest job first",
+            "Order oldest first - oldest first",
         ]
         assert "Declared by 1 living worker." in page
         values = re.findall(r'<input name="(\w+)" value="([^"]*)" placeholder="([^"]*)"', page)
@@ -204,7 +204,7 @@ async def test_overriding_and_taking_back(shop: Shop, client: httpx.AsyncClient)
         assert (await permits(shop)).override == LimitsOverride(rate=Rate(5, per=60))
         answer = await post(client, "/queues/clear-limits", queue="media")
         page = (await client.get(answer.headers["location"])).text
-        assert "The declared limits hold." in page
+        assert "Overrides taken back" in page
         assert "Take overrides back" not in page
         assert (await permits(shop)).override is None
         await limit(running="4")
@@ -224,11 +224,11 @@ async def test_overriding_and_taking_back(shop: Shop, client: httpx.AsyncClient)
 
 
 IMPOSSIBLE: list[tuple[dict[str, str], str]] = [
-    ({"running": "many"}, "running: a whole number, such as 10, or none for no limit, not 'many'"),
-    ({"running": "-1"}, "running: a whole number"),
-    ({"running": "1" * 30}, "running: a whole number"),
+    ({"running": "many"}, "running is a whole number such as 10, or none for no limit, not 'many'"),
+    ({"running": "-1"}, "running is a whole number"),
+    ({"running": "1" * 30}, "running is a whole number"),
     ({"running": "0"}, "running must be at least 1; to start nothing, pause the queue"),
-    ({"per_key": "2.5"}, "per key: a whole number"),
+    ({"per_key": "2.5"}, "per key is a whole number"),
     ({"per_key": "1000001"}, "per_key is between 1 and 1,000,000"),
     ({"rate_limit": "90"}, "fill in both"),
     ({"rate_per": "60"}, "fill in both"),
@@ -236,8 +236,15 @@ IMPOSSIBLE: list[tuple[dict[str, str], str]] = [
     ({"rate_limit": "90", "rate_per": "a minute"}, "the seconds of a rate are a number"),
     ({"rate_limit": "90", "rate_per": "nan"}, "the time of a rate"),
     ({"rate_limit": "90", "rate_per": "1e999"}, "the time of a rate"),
-    ({"rate_limit": "x", "rate_per": "60"}, "the starts of a rate: a whole number"),
+    (
+        {"rate_limit": "x", "rate_per": "60"},
+        "the number of starts is a whole number such as 10, or none",
+    ),
     ({"rate_limit": "9", "rate_per": "60", "rate_burst": "10"}, "between 1 and its limit of 9"),
+    (
+        {"rate_limit": "9", "rate_per": "60", "rate_burst": "none"},
+        "starts at once is a whole number",
+    ),
     ({"rate_limit": "none", "rate_per": "60"}, "leave these fields empty"),
 ]
 
@@ -321,6 +328,23 @@ async def test_forms_of_others_are_refused(shop: Shop, client: httpx.AsyncClient
     assert len((await shop.app.questions.audit()).records) == 1
 
 
+@in_memory
+async def test_a_part_of_a_rate(shop: Shop, client: httpx.AsyncClient) -> None:
+    """What is left empty is as declared."""
+    async with at_work(shop, rate=RATE):
+        for fields, rate in (
+            ({"rate_limit": "90"}, Rate(90, per=3_600, burst=5)),
+            ({"rate_per": "60"}, Rate(6, per=60, burst=5)),
+            ({"rate_burst": "2"}, Rate(6, per=3_600, burst=2)),
+        ):
+            answer = await post(client, "/queues/limit", queue="media", **fields)
+            assert answer.status_code == 303
+            assert (await permits(shop)).effective.rate == rate
+        answer = await post(client, "/queues/limit", queue="media", rate_limit="4")
+        assert answer.status_code == 400
+        assert "the burst of a rate is between 1 and its limit of 4, not 5" in answer.text
+
+
 @pytest.mark.slow
 @on_sqlite
 async def test_working_with_limits(shop: Shop, visitor: Visitor) -> None:
@@ -338,10 +362,10 @@ async def test_working_with_limits(shop: Shop, visitor: Visitor) -> None:
         await running.fill("none")
         await page.get_by_label("Starts").fill("1")
         await page.get_by_role("button", name="Set limits").click()
-        await expect(page.get_by_role("alert")).to_contain_text("fill in both")
+        await expect(page.get_by_role("alert")).to_contain_text("between 1 and its limit of 1")
         await expect(running).to_have_value("none")
         visitor.complaints = [each for each in visitor.complaints if "400" not in each]
-        await page.get_by_label("in seconds").fill("3600")
+        await page.get_by_label("of them at once").fill("1")
         await page.get_by_role("button", name="Set limits").click()
         await expect(page.get_by_role("status")).to_contain_text("Limits set.")
         await expect(page.locator("h1")).to_contain_text("override")
@@ -360,7 +384,7 @@ async def test_working_with_limits(shop: Shop, visitor: Visitor) -> None:
         await expect(page.locator("#permits-used")).to_have_text("5 / 9")
         await expect(running).to_have_value("77")
         await page.get_by_role("button", name="Take overrides back").click()
-        await expect(page.get_by_role("status")).to_contain_text("The declared limits hold.")
+        await expect(page.get_by_role("status")).to_contain_text("Overrides taken back")
         await expect(page.locator("#permits-used")).to_have_text("5 / 5")
         await page.locator("#queue-keys").get_by_role("link", name="a", exact=True).click()
         await expect(page.locator("#q")).to_have_value("state:running queue:media key:a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,9 +22,10 @@ from headway.web.request_body import Form
 FIELDS = ("running", "per_key", "rate_limit", "rate_per", "rate_burst")
 NO_LIMIT = "none"
 """What a field holds for no limit, whatever is declared."""
+OR_NONE = f", or {NO_LIMIT} for no limit"
 DONE = {
     "limit": "Limits set. They hold from the next claim on; jobs that run go on.",
-    "clear": "The declared limits hold.",
+    "clear": "Overrides taken back: the declared limits hold.",
     "release": "Holds released.",
 }
 
@@ -88,15 +89,16 @@ def _rows(
         )
         for name, label in (("running", "Running"), ("per_key", "Per key"), ("rate", "Rate"))
     ]
-    turns = "keys take turns" if declared.fair else "oldest job first"
+    turns = "keys take turns" if declared.fair else "oldest first"
     return [*rows, ("Order", turns, None, turns)]
 
 
 async def limit(request: Request) -> Response:
     name, form = await _read(request)
     context = context_of(request)
+    permits = (await context.ask(Questions.queue, name)).queue.permits
     try:
-        limits = _limits(form)
+        limits = _limits(form, NO_LIMITS if permits is None else permits.declared)
         if not limits:
             await context.act(request, Actions.clear_limits, name)
             return redirect(request, queue_path(name), did="clear")
@@ -142,49 +144,48 @@ def _fields(override: LimitsOverride | None) -> dict[str, str]:
     return fields
 
 
-def _limits(form: Form) -> dict[str, Any]:
+def _limits(form: Form, declared: QueueLimits) -> dict[str, Any]:
     """The limits in the fields of the form, without those that are left as declared."""
     given = {field: form.one(field).strip().lower() for field in FIELDS}
-    limits = {
-        name: None if given[name] == NO_LIMIT else _whole(label, given[name])
-        for name, label in (("running", "running"), ("per_key", "per key"))
-        if given[name]
-    }
-    rate = _rate(given["rate_limit"], given["rate_per"], given["rate_burst"])
-    return limits if rate is UNSET else {**limits, "rate": rate}
-
-
-def _rate(limit: str, per: str, burst: str) -> Rate | UnsetType | None:
+    limits: dict[str, Any] = {}
+    for name, label in (("running", "running"), ("per_key", "per key")):
+        if text := given[name]:
+            limits[name] = None if text == NO_LIMIT else _whole(label, text, OR_NONE)
+    limit, per, burst = (given[field] for field in FIELDS[2:])
     if limit == NO_LIMIT:
         if per or burst:
             raise InvalidOption(
-                "a rate of none has no seconds and no burst; leave these fields empty"
+                f"a rate of {NO_LIMIT} has no seconds and no burst; leave these fields empty"
             )
-        return None
-    if not (limit or per or burst):
-        return UNSET
-    if not (limit and per):
+        limits["rate"] = None
+    elif limit or per or burst:
+        limits["rate"] = _rate(limit, per, burst, declared.rate)
+    return limits
+
+
+def _rate(limit: str, per: str, burst: str, declared: Rate | None) -> Rate:
+    """What is not given is as declared."""
+    if declared is None and not (limit and per):
         raise InvalidOption(
             "a rate is so many starts in so many seconds, such as 90 in 60; fill in both"
         )
+    known = declared or Rate(1, 1)
     try:
-        seconds = float(per)
+        seconds = float(per) if per else known.per
     except ValueError:
         raise InvalidOption(
-            f"the seconds of a rate are a number, such as 60, not {per[:40]!r}"
+            f"the seconds of a rate are a number such as 60, not {per[:40]!r}"
         ) from None
     return Rate(
-        _whole("the starts of a rate", limit),
+        _whole("the number of starts", limit, OR_NONE) if limit else known.limit,
         seconds,
-        _whole("at once", burst) if burst else 1,
+        _whole("the number of starts at once", burst) if burst else known.burst,
     )
 
 
-def _whole(name: str, text: str) -> int:
+def _whole(name: str, text: str, hint: str = "") -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise InvalidOption(
-            f"{name}: a whole number, such as 10, or {NO_LIMIT} for no limit, not {text[:40]!r}"
-        )
+        raise InvalidOption(f"{name} is a whole number such as 10{hint}, not {text[:40]!r}")
     return int(text)
 
 
