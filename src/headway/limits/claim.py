@@ -23,7 +23,7 @@ from msgspec import structs
 from headway.domain.job import ClaimedJob
 from headway.domain.limits.permits import Limit, PermitWait, full_keys, next_key, permits
 from headway.domain.limits.queue_limits import QueueLimits, QueueState
-from headway.domain.limits.turns import KeyShare, in_order, in_turn, interleaved
+from headway.domain.limits.turns import BegunTurn, KeyShare, in_order, in_turn, interleaved
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.ports.store import Operations
@@ -62,7 +62,9 @@ class KeyTurns:
         self.locked: dict[str, bool] = {}
         """Whether claims of a queue needed its lock the last time."""
         self.last: dict[tuple[str, int], str] = {}
-        """The key that was served last, by queue and priority."""
+        """The key whose turn ended last, by queue and priority."""
+        self.begun: dict[tuple[str, int], BegunTurn | None] = {}
+        """The turn after it, if claims were too small for the weight of its key."""
         self._keyless_at: dict[tuple[str, int], float] = {}
 
     def looks_for_keyless(self, queue: str, priority: int) -> bool:
@@ -291,7 +293,7 @@ def _claim_in_turn(
     def room(key: str) -> int | None:
         return None if limits.per_key is None else limits.per_key - running.get(key, 0)
 
-    shares, served = in_turn(keys, order.limit, limits.weights, room)
+    shares, ended, begun = in_turn(keys, order.limit, limits.weights, room, turns.begun.get(place))
     if keyless and shares[-1].key is not None:
         shares.append(KeyShare(None, 1))
     began = monotonic()
@@ -299,8 +301,9 @@ def _claim_in_turn(
     if keyless:
         without_key = any(job.key is None for job in jobs)
         turns.looked_for_keyless(queue, priority, monotonic() - began, found=without_key)
-    if served is not None:
-        turns.last[place] = served
+    turns.begun[place] = begun
+    if ended is not None:
+        turns.last[place] = ended
     # A key with fewer jobs than its share leaves room for others: look again.
     more = bool(jobs) and len(jobs) < order.limit
     return interleaved(jobs, attrgetter("key"), limits.weights), more
