@@ -28,11 +28,12 @@ from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.ports.store import Operations
 
-MOST_KEYS = 100
-"""Keys that one claim takes jobs of."""
+FEWEST_KEYS, MOST_KEYS = 100, 500
+"""Keys that one claim takes jobs of, at most; the more, the fewer jobs each of them has."""
 LOOKED_AT = 200
-"""Jobs that a claim looks at in their order, besides four times those that it wants, before keys
-take turns."""
+"""Jobs that a claim looks at in their order, besides as many as it wants; then keys take turns."""
+PRIORITIES_FOR = 1.0
+"""Seconds for which the priorities of a queue are remembered, unless a notification comes."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEYLESS_EVERY = 1.0
 """Seconds between looks for jobs without a key in a queue whose keys take turns; at least twenty
@@ -43,6 +44,8 @@ class LimitedClaim(msgspec.Struct, kw_only=True):
     """The answer of a claim from a queue with limits."""
 
     jobs: list[ClaimedJob]
+    permits: bool = False
+    """The queue has limits that jobs wait for until another one ends."""
     rated: bool = False
     """The queue has a rate."""
     limited: bool = True
@@ -66,6 +69,30 @@ class KeyTurns:
         self.begun: dict[tuple[str, int], BegunTurn | None] = {}
         """The turn after it, if claims were too small for the weight of its key."""
         self._keyless_at: dict[tuple[str, int], float] = {}
+        self._reach: dict[tuple[str, int], int] = {}
+        self._priorities: dict[str, tuple[float, list[int]]] = {}
+
+    def hint(self) -> None:
+        """Jobs of any priority may have appeared."""
+        self._priorities.clear()
+
+    def priorities(self, store: Operations, queue: str) -> Operation[list[int]]:
+        """The priorities of the queue's pending jobs, highest first."""
+        until, known = self._priorities.get(queue, (0.0, []))
+        if monotonic() >= until or not known:
+            known = yield from store.priorities(queue)
+            self._priorities[queue] = monotonic() + PRIORITIES_FOR, known
+        return known
+
+    def reach(self, queue: str, priority: int, wanted: int) -> int:
+        """How many keys a claim looks at."""
+        return min(wanted, self._reach.get((queue, priority), FEWEST_KEYS))
+
+    def reached(self, queue: str, priority: int, *, enough: bool) -> None:
+        """Whether the jobs of these keys were as many as were wanted."""
+        reach = self._reach.get((queue, priority), FEWEST_KEYS)
+        reach = max(reach // 2, FEWEST_KEYS) if enough else min(reach * 2, MOST_KEYS)
+        self._reach[queue, priority] = reach
 
     def looks_for_keyless(self, queue: str, priority: int) -> bool:
         return monotonic() >= self._keyless_at.get((queue, priority), 0.0)
@@ -90,12 +117,12 @@ def claim_limited(
     if order.again:
         taken = yield from store.claim(structs.replace(order, limit=0), now=now)
         if taken:
-            return LimitedClaim(jobs=taken)
+            return _answer(limits, taken)
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
         return LimitedClaim(jobs=jobs, limited=False, more=len(jobs) >= order.limit > 0)
     if state.paused_at is not None:
-        return LimitedClaim(jobs=[])
+        return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
 
 
@@ -112,7 +139,8 @@ def _claim(
     time = (yield from store.time(now=now)) if timed else None
     running: Mapping[str | None, int] = {}
     if limits.running is not None or limits.per_key is not None:
-        running = yield from store.running_keys(share.name)
+        by_key = limits.per_key is not None
+        running = yield from store.running_keys(share.name, by_key=by_key)
     moment = time or EPOCH  # which nothing is compared with
     state_now = _let_go(state, time)
     wanted = min(order.limit, share.limit)
@@ -188,8 +216,17 @@ def _keep(
             state = structs.replace(state, refused=False)
     if state != before:
         yield from store.save_queue(state)
-    rated = limits.rate is not None
-    return LimitedClaim(jobs=jobs, rated=rated, wait=wait, more=more, others=others)
+    answer = _answer(limits, jobs)
+    answer.wait, answer.more, answer.others = wait, more, others
+    return answer
+
+
+def _answer(limits: QueueLimits, jobs: list[ClaimedJob]) -> LimitedClaim:
+    return LimitedClaim(
+        jobs=jobs,
+        permits=limits.running is not None or limits.per_key is not None,
+        rated=limits.rate is not None,
+    )
 
 
 def _key_wait(
@@ -220,7 +257,7 @@ def _claim_by_key(
     queue = order.queues[0].name
     jobs: list[ClaimedJob] = []
     more = False
-    for priority in (yield from store.priorities(queue)):
+    for priority in (yield from turns.priorities(store, queue)):
         wanted = order.limit - len(jobs)
         if wanted <= 0:
             return jobs, True
@@ -251,7 +288,7 @@ def _claim_in_order(
 ) -> Operation[tuple[list[ClaimedJob], bool]]:
     """Keys do not take turns: jobs in their order, but for those of full keys. Only the first jobs
     are looked at. If all of them have full keys, keys take turns after all."""
-    reach = LOOKED_AT + 4 * order.limit
+    reach = LOOKED_AT + order.limit
     keys = yield from store.keys_in_order(order, priority, reach, now=now)
     most = order.limit if limits.per_key is None else limits.per_key
     free = [key for key in keys if key not in full]
@@ -276,7 +313,7 @@ def _claim_in_turn(
     queue = order.queues[0].name
     place = queue, priority
     last = turns.last.get(place, "")
-    reach = min(order.limit, MOST_KEYS)
+    reach = turns.reach(queue, priority, order.limit)
     found = yield from store.keys_in_turn(order, priority, reach, after=last, without=full, now=now)
     keys: list[str | None] = [*found]
     if len(found) < reach and last:
@@ -301,9 +338,12 @@ def _claim_in_turn(
     if keyless:
         without_key = any(job.key is None for job in jobs)
         turns.looked_for_keyless(queue, priority, monotonic() - began, found=without_key)
-    turns.begun[place] = begun
-    if ended is not None:
-        turns.last[place] = ended
+    if len(keys) - keyless >= reach:  # there may be more keys
+        final = [share.key for share in shares if share.key is not None][-1]
+        if begun is None or begun.key != final:
+            ended, begun = final, None
+        turns.reached(queue, priority, enough=len(jobs) >= order.limit)
+    turns.last[place], turns.begun[place] = ended or last, begun
     # A key with fewer jobs than its share leaves room for others: look again.
     more = bool(jobs) and len(jobs) < order.limit
     return interleaved(jobs, attrgetter("key"), limits.weights), more

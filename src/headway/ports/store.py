@@ -254,9 +254,11 @@ class Operations(Protocol):
         """Keep a queue's state, but for `paused_at`. The caller has locked it."""
         ...
 
-    def running_keys(self, queue: str) -> Operation[Mapping[str | None, int]]:
-        """Numbers of running jobs by key; jobs whose lease has expired are running until they are
-        given back."""
+    def running_keys(
+        self, queue: str, *, by_key: bool = True
+    ) -> Operation[Mapping[str | None, int]]:
+        """Numbers of running jobs by key, or of all of them under None; jobs whose lease has
+        expired are running until they are given back."""
         ...
 
     def priorities(self, queue: str) -> Operation[list[int]]:

@@ -140,6 +140,8 @@ class StoredLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     replaced: tuple[str, ...] = ()
     """Fingerprints of earlier declarations, which do not come back."""
     override: LimitsOverride | None = None
+    overridden_at: datetime | None = None
+    """The last change of the override."""
 
     @property
     def effective(self) -> QueueLimits:

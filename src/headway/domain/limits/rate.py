@@ -73,6 +73,16 @@ class Rate(msgspec.Struct, frozen=True):
         since = now if paid_until is None else max(paid_until, now)
         return since + timedelta(microseconds=math.ceil(weight * self.interval * 1e6 - 1e-6))
 
+    def converted(
+        self, paid_until: datetime | None, now: datetime, before: Rate
+    ) -> datetime | None:
+        """`paid_until` of another rate in the intervals of this one: a rate that was raised does
+        not wait as long as the one before would have."""
+        ahead = _ahead(paid_until, now)
+        if ahead <= 0:
+            return paid_until
+        return now + timedelta(seconds=ahead / before.interval * self.interval)
+
     def __str__(self) -> str:
         burst = f", {self.burst} at once" if self.burst > 1 else ""
         return f"{self.limit} in {self.per:g} s{burst}"

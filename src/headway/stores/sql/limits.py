@@ -52,8 +52,10 @@ class SqlLimits(SqlPart):
         )
 
     @reading
-    def running_keys(self, queue: str) -> Operation[Mapping[str | None, int]]:
-        rows = yield Statement(self._sql["running_keys"], (queue,), alone=True)
+    def running_keys(
+        self, queue: str, *, by_key: bool = True
+    ) -> Operation[Mapping[str | None, int]]:
+        rows = yield Statement(self._sql["running_keys"], (queue, by_key), alone=True)
         return dict(rows)
 
     @reading
