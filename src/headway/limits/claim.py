@@ -23,7 +23,7 @@ from msgspec import structs
 from headway.domain.job import ClaimedJob
 from headway.domain.limits.permits import Limit, PermitWait, full_keys, next_key, permits
 from headway.domain.limits.queue_limits import QueueLimits, QueueState
-from headway.domain.limits.turns import BegunTurn, KeyShare, in_order, in_turn, interleaved
+from headway.domain.limits.turns import KeyShare, in_order, in_turn, interleaved
 from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation
 from headway.ports.store import Operations
@@ -65,9 +65,7 @@ class KeyTurns:
         self.locked: dict[str, bool] = {}
         """Whether claims of a queue needed its lock the last time."""
         self.last: dict[tuple[str, int], str] = {}
-        """The key whose turn ended last, by queue and priority."""
-        self.begun: dict[tuple[str, int], BegunTurn | None] = {}
-        """The turn after it, if claims were too small for the weight of its key."""
+        """The key that was served last, by queue and priority."""
         self._keyless_at: dict[tuple[str, int], float] = {}
         self._reach: dict[tuple[str, int], int] = {}
         self._priorities: dict[str, tuple[float, list[int]]] = {}
@@ -330,7 +328,7 @@ def _claim_in_turn(
     def room(key: str) -> int | None:
         return None if limits.per_key is None else limits.per_key - running.get(key, 0)
 
-    shares, ended, begun = in_turn(keys, order.limit, limits.weights, room, turns.begun.get(place))
+    shares, served = in_turn(keys, order.limit, limits.weights, room)
     if keyless and shares[-1].key is not None:
         shares.append(KeyShare(None, 1))
     began = monotonic()
@@ -338,12 +336,11 @@ def _claim_in_turn(
     if keyless:
         without_key = any(job.key is None for job in jobs)
         turns.looked_for_keyless(queue, priority, monotonic() - began, found=without_key)
-    if len(keys) - keyless >= reach:  # there may be more keys
-        final = [share.key for share in shares if share.key is not None][-1]
-        if begun is None or begun.key != final:
-            ended, begun = final, None
+    if len(keys) - keyless < reach:
+        turns.last[place] = served or last
+    else:  # there may be more keys
+        turns.last[place] = [share.key for share in shares if share.key is not None][-1]
         turns.reached(queue, priority, enough=len(jobs) >= order.limit)
-    turns.last[place], turns.begun[place] = ended or last, begun
     # A key with fewer jobs than its share leaves room for others: look again.
     more = bool(jobs) and len(jobs) < order.limit
     return interleaved(jobs, attrgetter("key"), limits.weights), more

@@ -18,47 +18,33 @@ class KeyShare(msgspec.Struct, frozen=True):
     limit: int
 
 
-class BegunTurn(msgspec.Struct, frozen=True):
-    """A turn that was cut short: the key has had this many of the jobs that its weight gives it."""
-
-    key: str
-    had: int
-
-
 def in_turn(
     keys: Sequence[str | None],
     wanted: int,
     weights: Mapping[str, int],
     room: Callable[[str], int | None],
-    begun: BegunTurn | None = None,
-) -> tuple[list[KeyShare], str | None, BegunTurn | None]:
+) -> tuple[list[KeyShare], str | None]:
     """Shares of the keys that are next, `wanted` in all: one job for each, times its weight, in
-    turn until all are given out; the key whose turn ended last, None if none did; and the turn that
-    was not ended, which the first of the keys may have `begun` before. A key gets no more than its
-    room; what it leaves is not given to others, the next claim does that. Keys that come too late
-    are left out."""
+    turn until all are given out; and the last key that was given more than the next ones, None if
+    all were given the same. A key gets no more than its room; what it leaves is not given to
+    others, the next claim does that. Keys that come too late are left out."""
     turn = [1 if key is None else weights.get(key, 1) for key in keys]
     whole = sum(turn)
-    had = min(begun.had, turn[0] - 1) if begun is not None and keys[0] == begun.key else 0
-    rounds, rest = divmod(wanted + had, whole) if whole else (0, 0)
-    named = [key for key in keys if key is not None]
-    ended = named[-1] if rounds and named else None
-    cut: BegunTurn | None = None
+    rounds, rest = divmod(wanted, whole) if whole else (0, 0)
     shares: list[KeyShare] = []
-    for place, (key, weight) in enumerate(zip(keys, turn, strict=True)):
+    last: str | None = None
+    for key, weight in zip(keys, turn, strict=True):
         extra = min(weight, rest)
         rest -= extra
-        limit = rounds * weight + extra - (0 if place else had)
+        limit = rounds * weight + extra
         if key is not None:
-            if extra == weight:
-                ended = key
-            elif extra:
-                cut = BegunTurn(key, extra)
+            if extra:
+                last = key
             free = room(key)
             limit = limit if free is None else min(limit, free)
         if limit > 0:
             shares.append(KeyShare(key, limit))
-    return shares, ended, cut
+    return shares, last
 
 
 def interleaved(
