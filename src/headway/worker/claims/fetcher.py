@@ -237,6 +237,8 @@ class Fetcher:
         limited: LimitedClaim | None = None
         try:
             if order.limited:
+                if self._schedule.take_hint():
+                    self._turns.hint()
                 limited = await self._store.run(
                     claim_limited, self._store, order, self._turns, now=self._clock.now()
                 )
@@ -277,6 +279,7 @@ class Fetcher:
         slots, worker = self._slots[queue], self._settings.worker_id
         now = self._clock.monotonic()
         slots.limited = answer.limited
+        slots.permits = answer.permits
         slots.rated = slots.rated or answer.rated
         if answer.jobs and slots.refused_at is not None and self._observers.active:
             refused_for = now - slots.refused_at

@@ -28,6 +28,7 @@ class QueueSlots:
         "limit",
         "limited",
         "name",
+        "permits",
         "rate",
         "rated",
         "refused_at",
@@ -52,6 +53,8 @@ class QueueSlots:
         """How many may wait here, claimed, for a slot."""
         self.limited = False
         """The queue has limits that hold for all workers."""
+        self.permits = False
+        """Jobs wait for one of its running jobs to end."""
         self.rated = False
         """One of them is a rate."""
         self.refused_at: float | None = None
