@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -257,6 +258,47 @@ def test_why_and_keys_of_jobs(shop: Shop) -> None:
     ]
     assert shop.printed("jobs", "list", "dedup:tenant-7")["jobs"] == []
     assert "key       tenant-7" in shop.run("jobs", "show", first).stdout
+
+
+def test_running_workers_follow_within_a_second(shop: Shop) -> None:
+    asyncio.run(_followed(shop))
+
+
+async def _followed(shop: Shop) -> None:
+    started: asyncio.Queue[float] = asyncio.Queue()
+    over = asyncio.Event()
+
+    @shop.app.job(queue="openai")
+    async def stay() -> None:
+        started.put_nowait(monotonic())
+        await over.wait()
+
+    async def run(*arguments: str) -> float:
+        """The command, with connections of its own; when it was done."""
+        result = await asyncio.to_thread(shop.run, *arguments)
+        assert result.exit_code == 0, result.stderr
+        return monotonic()
+
+    async def begun() -> float:
+        return await asyncio.wait_for(started.get(), 10)
+
+    shop.app.queue("openai", running=1)
+    async with shop.app as app:
+        worker = app.worker(queues=["openai"], concurrency=10)
+        await worker.start()
+        try:
+            await app.start_many([stay.request() for _ in range(5)])
+            await begun()
+            done = await run("queues", "limit", "openai", "--running", "3")
+            assert max([await begun(), await begun()]) - done < 1
+            await app.store.run(hold, app.store, "openai", None, After(hours=1))
+            await run("queues", "limit", "openai", "--running", "none")
+            done = await run("queues", "release", "openai")
+            assert max([await begun(), await begun()]) - done < 1
+            assert started.empty()
+        finally:
+            over.set()
+            await worker.stop()
 
 
 def test_doctor(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
