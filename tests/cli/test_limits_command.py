@@ -260,7 +260,10 @@ def test_why_and_keys_of_jobs(shop: Shop) -> None:
     assert "key       tenant-7" in shop.run("jobs", "show", first).stdout
 
 
-def test_running_workers_follow_within_a_second(shop: Shop) -> None:
+def test_running_workers_follow_within_a_second(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.worker.claims.claim_timing.SHORTEST_POLL", 60.0)
     asyncio.run(_followed(shop))
 
 
@@ -284,7 +287,7 @@ async def _followed(shop: Shop) -> None:
 
     shop.app.queue("openai", running=1)
     async with shop.app as app:
-        worker = app.worker(queues=["openai"], concurrency=10)
+        worker = app.worker(queues=["openai"], concurrency=10, poll_every=60)
         await worker.start()
         try:
             await app.start_many([stay.request() for _ in range(5)])
