@@ -243,7 +243,8 @@ class Operations(Protocol):
 
     def queue_state(self, name: str, *, lock: bool = False) -> Operation[QueueState | None]:
         """The state of a queue; None: nothing is kept of it. With `lock`, held until the
-        transaction ends: a claimer that is frozen meanwhile loses its transaction soon."""
+        transaction ends, also if nothing was kept of it: a claimer that is frozen meanwhile loses
+        its transaction soon."""
         ...
 
     def queue_states(self) -> Operation[list[QueueState]]:
