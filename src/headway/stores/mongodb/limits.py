@@ -47,10 +47,12 @@ class MongoLimits(MongoClaim):
                 "findAndModify": self._names.queue,
                 "query": {"_id": name},
                 "update": {"$inc": {"locks": 1}},
+                "upsert": True,
+                "new": True,
             },
             brief=True,
         )
-        return None if reply["value"] is None else _to_state(reply["value"])
+        return _to_state(reply["value"])
 
     @reading
     def queue_states(self) -> Operation[list[QueueState]]:
