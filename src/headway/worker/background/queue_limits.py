@@ -100,7 +100,7 @@ class QueueLimitWriter:
             return
         effects = Effects()
         for queue, limits in self._declared.items():
-            # One by one: a store that does not wait for locks may not get several busy ones at once.
+            # One by one: a store that does not wait for locks may not get many busy ones at once.
             changed = await store.run(
                 declare, store, self._describe(), {queue: limits}, now=self._clock.now()
             )
