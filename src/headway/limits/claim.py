@@ -53,6 +53,8 @@ class LimitedClaim(msgspec.Struct, kw_only=True):
     """The limit that kept the claim from more."""
     more: bool = False
     """Another claim may find more at once."""
+    due: bool = False
+    """Jobs are due that can be claimed only when the worker can start them at once."""
     others: int = 0
     """Permits that this claim left, and that other workers found missing before."""
 
@@ -140,9 +142,12 @@ def _claim(
         more = False
         if not jobs and not (yield from _is_due(store, order, None, at)):
             wait = None
-    return (
-        yield from _keep(store, state, state_now, limits, jobs, granted.free, wait, time, more=more)
+    answer = yield from _keep(
+        store, state, state_now, limits, jobs, granted.free, wait, time, more=more
     )
+    if granted.granted == 0 < wanted and granted.wait is None:
+        answer.due = yield from _is_due(store, order, None, at)
+    return answer
 
 
 def _is_due(
