@@ -53,6 +53,7 @@ class ClaimTiming:
         self._waiter: asyncio.Future[None] | None = None
         self._due_times: list[float] = []
         self._longest_pause = environment.settings.poll_every
+        self._hinted = False
 
     def stop(self) -> None:
         self.stopped.set()
@@ -75,17 +76,24 @@ class ClaimTiming:
 
     def expect_notified(self, notification: JobsScheduled) -> None:
         """Another process, or a client of this one, scheduled jobs of this worker's queues."""
+        self._hinted = self._hinted or notification.type != ANY_TYPE
         self._end_rest(notification)
         # Its run_at may lie ahead, but the clocks may differ. Looking once too often is cheap.
         self.expect()
         if notification.run_at is not None:
             self.expect((notification.run_at - datetime.now(UTC)).total_seconds())
 
+    def take_hint(self) -> bool:
+        """Whether jobs were scheduled since the last call."""
+        hinted, self._hinted = self._hinted, False
+        return hinted
+
     def expect_own(self, notification: JobsScheduled, seconds: float) -> bool:
         """This worker scheduled a job that can be claimed in so many seconds. Whether that wakes
         this worker, so that no other need wake for it."""
         if not self.concerns(notification):
             return False
+        self._hinted = self._hinted or notification.type != ANY_TYPE
         queue = self._slots[notification.queue]
         wakes = seconds <= 0 and self.is_idle() and self._slots.can_start(queue.name) > 0
         if notification.type == ANY_TYPE:

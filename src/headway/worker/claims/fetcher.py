@@ -297,6 +297,8 @@ class Fetcher:
             if order.limited:
                 self._asked.add(order.queues[0].name)
                 slots[order.queues[0].name].told = False
+                if self._schedule.take_hint():
+                    self._turns.hint()
                 limited = await self._store.run(
                     claim_limited, self._store, order, self._turns, now=self._clock.now()
                 )
@@ -343,7 +345,7 @@ class Fetcher:
         slots, worker = self._slots[queue], self._settings.worker_id
         now = self._clock.monotonic()
         slots.limited = answer.limited
-        slots.counted = answer.counted
+        slots.permits = answer.permits
         slots.needs_slot = answer.due
         slots.rated = slots.rated or answer.rated
         if answer.jobs and slots.refused_at is not None and self._observers.active:

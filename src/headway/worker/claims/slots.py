@@ -26,13 +26,13 @@ class QueueSlots:
     __slots__ = (
         "again_at",
         "ahead",
-        "counted",
         "freed",
         "limit",
         "limited",
         "more",
         "name",
         "needs_slot",
+        "permits",
         "rate",
         "rated",
         "refused_at",
@@ -63,10 +63,10 @@ class QueueSlots:
         """Jobs are due, and cannot be claimed ahead of a free slot."""
         self.limited = False
         """The queue has limits that hold for all workers."""
+        self.permits = False
+        """Jobs wait for one of its running jobs to end."""
         self.rated = False
         """One of them is a rate."""
-        self.counted = False
-        """A job that ends leaves its permit to another."""
         self.freed = False
         """This worker keeps a free permit for itself: no other worker was woken for it."""
         self.refused_at: float | None = None
