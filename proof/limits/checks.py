@@ -40,9 +40,12 @@ def drain(run: PartRun, database: Database, load: Load, workers: Workers) -> Non
     run.check(not unstopped, f"{database.kind}: {len(unstopped)} workers did not stop")
 
 
-def check_record(run: PartRun, database: Database, workers: Workers, auditor: Auditor) -> Playback:
+def check_record(
+    run: PartRun, database: Database, workers: Workers, auditor: Auditor, *, calm_until: float
+) -> Playback:
+    """`calm_until`: how long permits are expected to be handed over quickly."""
     kind = database.kind
-    playback = Playback(workers.killed)
+    playback = Playback(workers.killed, calm_until)
     turns = _Turns()
     playback.play(read(database), turns.take)
     run.figure(f"{kind}: strikes", dict(workers.strikes))
