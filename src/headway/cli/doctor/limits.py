@@ -1,4 +1,4 @@
-"""Checks of limits: whether workers declare them, overrides and holds, jobs that wait for permits."""
+"""Checks of limits: whether workers declare them, overrides, holds, jobs that wait for permits."""
 
 from __future__ import annotations
 
