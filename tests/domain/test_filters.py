@@ -37,6 +37,7 @@ def job_text(**fields: Any) -> JobText:
         "queue": "default",
         "worker": None,
         "dedup_key": None,
+        "key": None,
         "input": "",
         "last_error": None,
     }
@@ -73,6 +74,7 @@ def filters(draw: st.DrawFn) -> JobFilter:
         root_id=draw(st.none() | st.uuids().map(str)),
         workers=draw(several(storable)),
         keys=draw(several(storable)),
+        dedup_keys=draw(several(storable)),
         schedules=draw(several(storable)),
         fingerprints=draw(several(st.from_regex(r"[0-9a-f]{1,12}", fullmatch=True))),
         arguments=draw(several(st.builds(ArgumentFilter, paths, st.just("") | storable))),
@@ -106,8 +108,8 @@ def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
 def test_the_same_key_is_or_and_others_are_and() -> None:
     assert parse_filter(
         f"state:failed state:cancelled type:charge type:mail.* queue:mail id:{ID} sequence:{ID} "
-        f"root:{ID} worker:host-17 key:order-7 schedule:vat args.order_id:7 error:Timeout "
-        "fingerprint:ab12 created:<1h finished:>2d"
+        f"root:{ID} worker:host-17 key:tenant-7 dedup:order-7 schedule:vat args.order_id:7 "
+        "error:Timeout fingerprint:ab12 created:<1h finished:>2d"
     ) == JobFilter(
         states=(JobState.FAILED, JobState.CANCELLED),
         types=("charge", "mail.*"),
@@ -116,7 +118,8 @@ def test_the_same_key_is_or_and_others_are_and() -> None:
         sequence_id=ID,
         root_id=ID,
         workers=("host-17",),
-        keys=("order-7",),
+        keys=("tenant-7",),
+        dedup_keys=("order-7",),
         schedules=("vat",),
         arguments=(ArgumentFilter("order_id", "7"),),
         errors=("Timeout",),
@@ -262,10 +265,12 @@ def test_needles_of_words_are_in_what_matches(text: str, word: str) -> None:
         job_text(input=arguments),
         job_text(type=text),
         job_text(dedup_key=text),
+        job_text(key=text),
         job_text(last_error=encode_failure(Failure("ValueError", text))),
         job_text(last_error=text),
     ):
-        stored = (job.id, job.type, job.queue, job.dedup_key or "", job.last_error or "")
+        keys = (job.dedup_key or "", job.key or "")
+        stored = (job.id, job.type, job.queue, *keys, job.last_error or "")
         if matches_text(which, job):
             for needle, value in word_needles(which):
                 assert any(needle.lower() in each.lower() for each in stored) or value in job.input

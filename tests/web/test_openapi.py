@@ -24,6 +24,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "act_on_all": {"action": "retry", "q": ""},
     "pause": {"queue": "mail"},
     "resume": {"queue": "mail"},
+    "limit_queue": {"queue": "mail", "running": 3},
+    "clear_limits": {"queue": "mail"},
+    "release_hold": {"queue": "mail"},
     "pause_schedule": {"name": "t"},
     "resume_schedule": {"name": "t"},
     "trigger_schedule": {"name": "t"},
@@ -31,6 +34,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "delete_schedule": {"name": "t"},
 }
 QUERIES: dict[str, dict[str, Any]] = {
+    "queue": {"name": "mail"},
     "schedule": {"name": "t"},
     "explain_schedule": {"name": "t"},
     "plan_backfill": {"name": "t", "since": SINCE},

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from headway.admin.id_lookup import whole_ids, with_whole_ids
+from headway.admin.limits.limit_actions import limit_queue, release_hold
 from headway.admin.queue_names import unknown_queue
 from headway.admin.schedule_actions import (
     backfill_schedule,
@@ -28,6 +30,9 @@ from headway.domain.events import JobsDeleted
 from headway.domain.filters import render_filter
 from headway.domain.job import JobState, NewJob
 from headway.domain.lifecycle import ALLOWED
+from headway.domain.limits.limit_views import HoldRelease, LimitsChange
+from headway.domain.limits.queue_limits import LimitsOverride
+from headway.domain.limits.rate import Rate
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import Dedup, Request
 from headway.domain.schedules.schedule_views import Backfill, ScheduleChange
@@ -128,6 +133,45 @@ class StoreActions:
         await self._publisher.publish(effects)
         return QueueChange(name, paused, warning)
 
+    async def limit_queue(
+        self,
+        queue: str,
+        *,
+        running: int | UnsetType | None = UNSET,
+        per_key: int | UnsetType | None = UNSET,
+        rate: Rate | UnsetType | None = UNSET,
+        exactly: bool = False,
+    ) -> LimitsChange:
+        change = LimitsOverride(running=running, per_key=per_key, rate=rate)
+        if not change.changes:
+            raise InvalidOption("name a limit to change: running, per_key or rate")
+        return await self._limit(queue, change, "limit queue", exactly=exactly)
+
+    async def clear_limits(self, queue: str) -> LimitsChange:
+        return await self._limit(queue, None, "clear limits")
+
+    async def _limit(
+        self, queue: str, change: LimitsOverride | None, action: str, *, exactly: bool = False
+    ) -> LimitsChange:
+        name = check_name("queue", queue)
+        warning = await unknown_queue(self._store, self._registry, name, now=self._clock.now())
+        note = self._note(action, name)
+        changed, effects = await self._store.run(
+            limit_queue, self._store, name, change, note, self._clock.now(), exactly=exactly
+        )
+        await self._publisher.publish(effects)
+        return msgspec.structs.replace(changed, warning=warning)
+
+    async def release_hold(self, queue: str) -> HoldRelease:
+        name = check_name("queue", queue)
+        warning = await unknown_queue(self._store, self._registry, name, now=self._clock.now())
+        note = self._note("release hold", name)
+        released, effects = await self._store.run(
+            release_hold, self._store, name, note, self._clock.now()
+        )
+        await self._publisher.publish(effects)
+        return msgspec.structs.replace(released, warning=warning)
+
     async def start(
         self,
         type: str,
@@ -138,6 +182,7 @@ class StoreActions:
         delay: float | None = None,
         at: str | None = None,
         key: str | None = None,
+        dedup: str | None = None,
     ) -> StartedJob:
         request = self._request(type, input)
         if queue is not None:
@@ -152,7 +197,9 @@ class StoreActions:
         if at is not None:
             request = request.using(schedule=At(_moment(at)))
         if key is not None:
-            request = request.using(dedup=Dedup(key))
+            request = request.using(key=key)
+        if dedup is not None:
+            request = request.using(dedup=Dedup(dedup))
         plan = plan_start((request,))
         starting = self._observers.start(plan.jobs)
         if starting is not None:

@@ -93,7 +93,7 @@ class AdminEndpoint:
         return given
 
     def encode(self, *args: Any, **kwargs: Any) -> tuple[str, dict[str, Any]]:
-        """The path and the parameters of a call; parameters that are None are left out."""
+        """The path and the parameters of a call; those with their defaults may be left out."""
         given = self._signature.bind(None, *args, **kwargs).arguments
         del given["self"]
         path = self.path
@@ -101,7 +101,12 @@ class AdminEndpoint:
             path = path.replace("{id}", quote(check_id_or_ending(given.pop("id")), safe=""))
         if "which" in given:
             given["q"] = render_filter(given.pop("which"))
-        return path, {name: value for name, value in given.items() if value is not None}
+        parameters = self._signature.parameters
+        return path, {
+            name: value
+            for name, value in given.items()
+            if name == "q" or value is not parameters[name].default
+        }
 
     @cached_property
     def _signature(self) -> inspect.Signature:
@@ -113,6 +118,7 @@ ENDPOINTS = (
         "GET", "/overview", Questions.overview, "Counts, throughput, waiting and running times"
     ),
     AdminEndpoint("GET", "/queues", Questions.queues, "Queues and their jobs"),
+    AdminEndpoint("GET", "/queues/detail", Questions.queue, "A queue with its keys"),
     AdminEndpoint("GET", "/types", Questions.types, "Job types and their jobs"),
     AdminEndpoint("GET", "/jobs", Questions.jobs, "Jobs that match a filter, newest first"),
     AdminEndpoint("GET", "/jobs/count", Questions.count, "Number of jobs that match a filter"),
@@ -147,6 +153,15 @@ ENDPOINTS = (
     ),
     AdminEndpoint("POST", "/queues/pause", Actions.pause, "Start no more jobs of a queue"),
     AdminEndpoint("POST", "/queues/resume", Actions.resume, "Start the jobs of a queue again"),
+    AdminEndpoint(
+        "POST", "/queues/limit", Actions.limit_queue, "Override limits that the code declares"
+    ),
+    AdminEndpoint(
+        "POST", "/queues/clear-limits", Actions.clear_limits, "Take the overrides of limits back"
+    ),
+    AdminEndpoint(
+        "POST", "/queues/release", Actions.release_hold, "End the holds of a queue and its keys"
+    ),
     AdminEndpoint(
         "POST", "/schedules/pause", Actions.pause_schedule, "Fire no more ticks of a schedule"
     ),

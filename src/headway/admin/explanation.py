@@ -1,6 +1,7 @@
 """Why a job is in its state, in one sentence; for a blocked job, also why its blockers wait.
 
-Reads the job, its queue, the living workers, and its blockers.
+Reads the job, its queue, the living workers, and its blockers. `headway.admin.limits` explains jobs
+that wait for a permit.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from datetime import datetime
 
 import msgspec
 
+from headway.admin.limits.permit_explanation import explain_permit
 from headway.domain.job import JobRecord, JobState
-from headway.domain.queries import QueueRecord, WorkerRecord, is_alive
+from headway.domain.limits.queue_limits import QueueState
+from headway.domain.queries import WorkerRecord, is_alive
 from headway.domain.text import moment, plural, shortened, span
 from headway.domain.views import Explanation, Reason
 from headway.ports.statement import Operation, reading
@@ -29,24 +32,28 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     now: datetime
     workers: list[WorkerRecord]
-    paused: dict[str, datetime]
+    queues: dict[str, QueueState]
 
     @staticmethod
     def of(
-        now: datetime, workers: Sequence[WorkerRecord], queues: Sequence[QueueRecord]
+        now: datetime, workers: Sequence[WorkerRecord], queues: Sequence[QueueState]
     ) -> Surroundings:
         return Surroundings(
             now,
             [worker for worker in workers if is_alive(worker, now)],
-            {queue.name: queue.paused_at for queue in queues if queue.paused_at is not None},
+            {queue.name: queue for queue in queues},
         )
+
+    def paused_at(self, queue: str) -> datetime | None:
+        known = self.queues.get(queue)
+        return None if known is None else known.paused_at
 
 
 @reading
 def look_around(store: Operations, now: datetime | None) -> Operation[Surroundings]:
     present = yield from store.time(now=now)
     workers = yield from store.workers()
-    queues = yield from store.managed_queues()
+    queues = yield from store.queue_states()
     return Surroundings.of(present, workers, queues)
 
 
@@ -58,7 +65,7 @@ def explain(
         case JobState.BLOCKED:
             return (yield from _explain_blocked(store, job, around, depth))
         case JobState.PENDING:
-            return _explain_pending(job, around)
+            return (yield from _explain_pending(store, job, around))
         case JobState.RUNNING:
             return _explain_running(job, around)
         case JobState.COMPLETED:
@@ -109,8 +116,10 @@ def _explain_blocked(
     )
 
 
-def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
-    paused_at = around.paused.get(job.queue)
+def _explain_pending(
+    store: Operations, job: JobRecord, around: Surroundings
+) -> Operation[Explanation]:
+    paused_at = around.paused_at(job.queue)
     if job.run_at > around.now:
         left = span((job.run_at - around.now).total_seconds())
         again = f", after it failed with {_error(job)}" if job.attempts else ""
@@ -144,6 +153,11 @@ def _explain_pending(job: JobRecord, around: Surroundings) -> Explanation:
             Reason.NO_WORKER_FOR_QUEUE,
             f"waiting: no living worker that implements {job.type} works on queue {job.queue}",
         )
+    state = around.queues.get(job.queue)
+    if state is not None:
+        without_permit = yield from explain_permit(store, job, state, around.now)
+        if without_permit is not None:
+            return without_permit
     slots = sum(worker.concurrency for worker in here)
     if all(worker.running >= worker.concurrency for worker in here):
         return _because(

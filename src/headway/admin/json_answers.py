@@ -80,7 +80,8 @@ def describe_payloads(schemas: dict[str, Any]) -> None:
 
 
 def _fields(answer: msgspec.Struct) -> dict[str, Any]:
-    return {name: json_answer(getattr(answer, name)) for name in answer.__struct_fields__}
+    values = ((name, getattr(answer, name)) for name in answer.__struct_fields__)
+    return {name: json_answer(value) for name, value in values if value is not msgspec.UNSET}
 
 
 def json_value(text: str | None) -> Any:

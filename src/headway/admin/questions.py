@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from headway.admin.details import (
     read_detail,
     read_failures,
@@ -12,6 +14,8 @@ from headway.admin.details import (
     read_why,
 )
 from headway.admin.id_lookup import whole_id, with_whole_ids
+from headway.admin.limits.permit_details import has_permits, permits_of, read_permits
+from headway.admin.queue_names import unknown_queue
 from headway.admin.schedule_details import (
     plan_backfill,
     read_schedule_detail,
@@ -29,6 +33,7 @@ from headway.admin.statistics import (
     unsure,
 )
 from headway.domain.job import JobRecord, JobState
+from headway.domain.limits.queue_limits import QueueState
 from headway.domain.queries import (
     LATELY,
     MAX_COUNTED,
@@ -59,6 +64,7 @@ from headway.domain.views import (
     IncompatibleJob,
     JobDetail,
     Overview,
+    QueueDetail,
     QueueSummary,
     SequenceGraph,
     SequencePage,
@@ -137,29 +143,56 @@ class StoreQuestions:
     async def queues(self) -> list[QueueSummary]:
         now = await self._now()
         tallies = await self._store.run(self._store.tally, now=self._clock.now())
-        managed = await self._store.run(self._store.managed_queues)
+        states = {each.name: each for each in await self._store.run(self._store.queue_states)}
         lately = await self._store.run(self._store.throughput, *LATELY, now=now)
         workers = await self._living(now)
-        paused = {queue.name: queue.paused_at for queue in managed}
         speed = completed_per_second(lately)
-        by_name: dict[str, list[Tally]] = {name: [] for name in paused}
+        by_name: dict[str, list[Tally]] = {name: [] for name in states}
         for worker in workers:
             for name in worker.queues:
                 by_name.setdefault(name, [])
         for tally in tallies:
             by_name.setdefault(tally.queue, []).append(tally)
         doubtful = unsure(tallies)
-        return [
-            QueueSummary(
-                name=name,
-                paused_at=paused.get(name),
-                states=by_state(own, doubtful),
-                oldest_waiting=oldest(own, now),
-                per_second=speed.get(name, 0.0),
-                workers=sum(name in worker.queues for worker in workers),
+        found: list[QueueSummary] = []
+        for name, own in sorted(by_name.items()):
+            state = states.get(name) or QueueState(name=name)
+            counts = by_state(own, doubtful)
+            permits = None
+            if has_permits(state, now):
+                permits = permits_of(state, counts[ShownState.RUNNING].value, workers, now)
+            found.append(
+                QueueSummary(
+                    name=name,
+                    paused_at=state.paused_at,
+                    states=counts,
+                    oldest_waiting=oldest(own, now),
+                    per_second=speed.get(name, 0.0),
+                    workers=sum(name in worker.queues for worker in workers),
+                    permits=permits,
+                )
             )
-            for name, own in sorted(by_name.items())
-        ]
+        return found
+
+    async def queue(self, name: str) -> QueueDetail:
+        check_name("queue", name)
+        found = next((each for each in await self.queues() if each.name == name), None)
+        if found is None:
+            found = QueueSummary(
+                name=name,
+                paused_at=None,
+                states=by_state(()),
+                oldest_waiting=None,
+                per_second=0.0,
+                workers=0,
+            )
+        now = await self._now()
+        workers = await self._living(now)
+        permits = await self._store.run(read_permits, self._store, name, workers, now)
+        return QueueDetail(
+            queue=structs.replace(found, permits=permits),
+            warning=await unknown_queue(self._store, self._registry, name, now=self._clock.now()),
+        )
 
     async def types(self) -> list[TypeSummary]:
         now = await self._now()

@@ -13,9 +13,10 @@ from headway.ports.store import Store
 async def unknown_queue(
     store: Store, registry: Registry, name: str, *, workers: bool = True, now: datetime | None
 ) -> str | None:
-    """A sentence if no job type, no declared schedule, no job and (if `workers` count) no living
-    worker uses a queue of this name; with the closest name in use."""
+    """A sentence if no job type, no declaration of a schedule or limits, no job and (if `workers`
+    count) no living worker uses a queue of this name; with the closest name in use."""
     known = {type_.options.queue for type_ in registry}
+    known |= registry.queues().keys()
     known |= {schedule.job.queue for schedule in registry.schedules().values()}
     if name in known:
         return None

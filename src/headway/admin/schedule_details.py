@@ -152,7 +152,7 @@ def _read(
     record = yield from read_schedule(store, name)
     present = yield from store.time(now=now)
     workers = yield from store.workers()
-    queues = yield from store.managed_queues()
+    queues = yield from store.queue_states()
     (runs,) = yield from store.schedule_runs([name])
     return record, runs, workers, Surroundings.of(present, workers, queues)
 

@@ -125,7 +125,7 @@ def _explain_next(schedule: ScheduleRecord, around: Surroundings) -> ScheduleExp
         else "due, and about to be fired"
     )
     job = schedule.definition.job
-    paused_at = around.paused.get(job.queue)
+    paused_at = around.paused_at(job.queue)
     if paused_at is not None:
         sentence += f"; its jobs wait, because queue {job.queue} is paused since "
         sentence += moment(paused_at)

@@ -6,7 +6,8 @@
 
     state:failed           also scheduled, which is a pending job that is not due yet
     type:charge            type:mail.*  for all that begin with mail.
-    queue:mail             worker:host-17     key:order-7 (of deduplication)
+    queue:mail             worker:host-17
+    key:tenant-7           key for limits; dedup:order-7 is a deduplication key
     schedule:vat           of the sequences that this schedule started
     id:099a8057            sequence:099a8057  root:099a8057   whole ids, or endings of ids
     args.order_id:7        a value in the input; args.address.city:"New York", args.items.0:x
@@ -43,8 +44,8 @@ MAX_WORDS = 100
 MAX_AGE = 100 * 365 * 86_400.0
 
 KEYS = (
-    "state", "type", "queue", "id", "sequence", "root", "worker", "key", "schedule", "error",
-    "fingerprint", "created", "finished", "args.<name>",
+    "state", "type", "queue", "id", "sequence", "root", "worker", "key", "dedup", "schedule",
+    "error", "fingerprint", "created", "finished", "args.<name>",
 )  # fmt: skip
 STATES = tuple(ShownState)
 
@@ -70,6 +71,7 @@ class JobText(NamedTuple):
     queue: str
     worker: str | None
     dedup_key: str | None
+    key: str | None
     input: str
     last_error: str | None
 
@@ -108,6 +110,7 @@ def parse_filter(text: str) -> JobFilter:
         root_id=_once(values, "root"),
         workers=_each(values, "worker"),
         keys=_each(values, "key"),
+        dedup_keys=_each(values, "dedup"),
         schedules=_each(values, "schedule"),
         fingerprints=_each(values, "fingerprint", _fingerprint),
         arguments=tuple(dict.fromkeys(arguments)),
@@ -136,6 +139,7 @@ def render_filter(which: JobFilter) -> str:
     words += [("root", which.root_id)] if which.root_id else []
     words += [("worker", each) for each in which.workers]
     words += [("key", each) for each in which.keys]
+    words += [("dedup", each) for each in which.dedup_keys]
     words += [("schedule", each) for each in which.schedules]
     words += [("fingerprint", each) for each in which.fingerprints]
     words += [(f"args.{each.path}", each.value) for each in which.arguments]
@@ -199,7 +203,7 @@ def error_needles(which: JobFilter) -> list[str]:
 
 def word_needles(which: JobFilter) -> list[tuple[str, str]]:
     """For each of `words` that a store may search for first: a text that the id, the type, the
-    queue, the worker, the key or the stored error of every matching job contains in any case, or
+    queue, the worker, a key or the stored error of every matching job contains in any case, or
     else a text that its stored input contains."""
     return [
         (word, word if _may_be_bare(word) else f'"{word}"')
@@ -228,7 +232,8 @@ def matches(which: JobFilter, job: JobRecord, now: Any) -> bool:
         and (which.sequence_id is None or job.sequence_id == which.sequence_id)
         and (which.root_id is None or job.root_id == which.root_id)
         and (not which.workers or job.worker in which.workers)
-        and (not which.keys or job.dedup_key in which.keys)
+        and (not which.keys or job.key in which.keys)
+        and (not which.dedup_keys or job.dedup_key in which.dedup_keys)
         and (not which.schedules or job.schedule in which.schedules)
         and (not which.fingerprints or (job.fingerprint or "").startswith(which.fingerprints))
         and _is_of_age(which.created, job.created_at, now)
@@ -293,7 +298,8 @@ def _has_error(which: JobFilter, last_error: str | None) -> bool:
 def _has_word(word: str, job: JobText | JobRecord, hidden: tuple[str, ...]) -> bool:
     part = word.lower()
     shown = "" if job.last_error is None else str(decode_failure(job.last_error))
-    texts = (job.type, job.queue, job.worker or "", job.dedup_key or "", shown)
+    keys = (job.dedup_key or "", job.key or "")
+    texts = (job.type, job.queue, job.worker or "", *keys, shown)
     return (
         any(part in text.lower() for text in texts)
         or (len(part) >= SHORTEST_ENDING and job.id.endswith(part.removeprefix("…")))
@@ -330,7 +336,8 @@ _EXAMPLES = {
     "sequence": "sequence:01890a5d-ac96-774b-bcce-b302099a8057",
     "root": "root:01890a5d-ac96-774b-bcce-b302099a8057",
     "worker": "worker:host-17",
-    "key": "key:order-7",
+    "key": "key:tenant-7",
+    "dedup": "dedup:order-7",
     "schedule": "schedule:vat",
     "error": "error:timeout",
     "fingerprint": "fingerprint:ab12",

@@ -80,7 +80,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[str, ...] = ()
     """Present or last holders of the jobs."""
     keys: tuple[str, ...] = ()
-    """Their deduplication keys."""
+    """Their keys for limits."""
+    dedup_keys: tuple[str, ...] = ()
     schedules: tuple[str, ...] = ()
     """Names of the schedules that started their sequences."""
     fingerprints: tuple[str, ...] = ()
@@ -90,8 +91,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...] = ()
     """Parts of the last error's type or message, in any case."""
     words: tuple[str, ...] = ()
-    """Each is a part of the type, queue, worker, deduplication key or last error in any case, or a
-    whole value in the input, or the ending of the id."""
+    """Each is a part of the type, queue, worker, a key or the last error in any case, or a whole
+    value in the input, or the ending of the id."""
     hidden: tuple[str, ...] = ()
     """Parts of names: `words` are not searched for in fields of the input that are named so."""
     created: Age = ANY_AGE

@@ -8,6 +8,8 @@ from datetime import datetime
 import msgspec
 
 from headway.domain.job import AttemptRecord, JobRecord, JobState
+from headway.domain.limits.limit_views import QueuePermits
+from headway.domain.limits.permits import PermitWait
 from headway.domain.queries import WorkerRecord
 
 
@@ -74,6 +76,16 @@ class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
     oldest_waiting: float | None
     per_second: float
     workers: int
+    permits: QueuePermits | None = None
+    """None: the queue has no limits, and is not held."""
+
+
+class QueueDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue, with the keys of its running jobs."""
+
+    queue: QueueSummary
+    warning: str | None = None
+    """A sentence if nobody uses a queue of this name."""
 
 
 class TypeSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +121,8 @@ class Reason(enum.StrEnum):
     PAUSED = "paused"
     NO_WORKER = "no_worker"
     NO_WORKER_FOR_QUEUE = "no_worker_for_queue"
+    PERMIT = "permit"
+    """Limits of its queue, or a hold, keep it from being claimed."""
     BUSY = "busy"
     DUE = "due"
     RUNNING = "running"
@@ -125,6 +139,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Goes on from "the job is": `scheduled, to run in 4 m`, `waiting: its queue is paused`."""
     because: tuple[Explanation, ...] = ()
     """For a blocked job: why its incomplete blockers are not done."""
+    waits_for: tuple[PermitWait, ...] = ()
+    """For a job without a permit: each limit or hold that keeps it from being claimed."""
 
 
 class BlockerView(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,27 +68,42 @@ def declare(
         if replaced == stored.replaced and state.limits is not None:
             replaced = (present, *replaced)[:MOST_REPLACED]
         kept = structs.replace(stored, declared=limits, replaced=replaced)
-        yield from store.save_queue(structs.replace(state, limits=kept))
+        yield from store.save_queue(_limited(state, kept, time))
         changed.append(name)
     return changed
 
 
 def override(
-    store: Operations, name: str, change: LimitsOverride | None
+    store: Operations,
+    name: str,
+    change: LimitsOverride | None,
+    *,
+    exactly: bool = False,
+    now: datetime | None = None,
 ) -> Operation[tuple[QueueState, QueueState]]:
-    """Set limits over the declared ones, besides those that were set before; None takes all back.
-    The state before and after."""
+    """Set limits over the declared ones, besides those that were set before (`exactly`: in their
+    place); None takes all back. The state before and after."""
     before = (yield from store.queue_state(name, lock=True)) or QueueState(name=name)
     stored = before.limits or StoredLimits()
     merged: LimitsOverride | None = None
     if change is not None:
-        known = {} if stored.override is None else stored.override.changes
+        known = {} if exactly or stored.override is None else stored.override.changes
         merged = LimitsOverride(**{**known, **change.changes})
-    kept = structs.replace(stored, override=merged)
-    kept.effective  # noqa: B018 - raises if the limits do not go together
-    after = structs.replace(before, limits=kept)
+    time = yield from store.time(now=now)
+    kept = structs.replace(stored, override=merged, overridden_at=None if merged is None else time)
+    after = _limited(before, kept, time)
     yield from store.save_queue(after)
     return before, after
+
+
+def _limited(state: QueueState, limits: StoredLimits, now: datetime) -> QueueState:
+    """The state with these limits. Under another rate the same number of starts is paid for. Raises
+    InvalidOption if the limits do not go together."""
+    before, after = state.effective.rate, limits.effective.rate
+    paid_until = state.paid_until
+    if after is not None and after != before:
+        paid_until = after.converted(paid_until, now, before)
+    return structs.replace(state, limits=limits, paid_until=paid_until)
 
 
 def hold(

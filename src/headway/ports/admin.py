@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Protocol
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from headway.domain.limits.limit_views import HoldRelease, LimitsChange
+from headway.domain.limits.queue_limits import MOST_RUNNING
+from headway.domain.limits.rate import Rate
 from headway.domain.queries import (
     MAX_COUNTED,
     MAX_GRAPH,
@@ -45,6 +48,7 @@ from headway.domain.views import (
     JobDetail,
     Overview,
     QueueChange,
+    QueueDetail,
     QueueSummary,
     SequenceGraph,
     SequencePage,
@@ -60,6 +64,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 Moment = Annotated[datetime, Meta(tz=True, description="ISO 8601, with an offset.")]
 Ticks = Annotated[int, Meta(ge=1, le=MOST_BACKFILLED)]
+Cap = Annotated[int, Meta(description=f"1 to {MOST_RUNNING:,}; null: any number.")]
+Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY)]
 
 
 class Questions(Protocol):
@@ -72,7 +78,11 @@ class Questions(Protocol):
     ) -> Overview: ...
 
     async def queues(self) -> list[QueueSummary]:
-        """By name: queues that hold jobs, were paused, or have a living worker."""
+        """By name: queues that hold jobs, were paused, have limits, or have a living worker."""
+        ...
+
+    async def queue(self, name: Name) -> QueueDetail:
+        """One queue, with the keys of its running jobs if it has limits."""
         ...
 
     async def types(self) -> list[TypeSummary]: ...
@@ -175,6 +185,28 @@ class Actions(Protocol):
 
     async def resume(self, queue: Name) -> QueueChange: ...
 
+    async def limit_queue(
+        self,
+        queue: Name,
+        *,
+        running: Cap | UnsetType | None = UNSET,
+        per_key: Cap | UnsetType | None = UNSET,
+        rate: Rate | UnsetType | None = UNSET,
+        exactly: bool = False,
+    ) -> LimitsChange:
+        """Override limits that the code declares, besides those that were overridden before, until
+        they are cleared; None: no limit. `exactly`: the other overrides are taken back. Running
+        workers follow within a second; running jobs go on."""
+        ...
+
+    async def clear_limits(self, queue: Name) -> LimitsChange:
+        """Take all overrides back: the limits that the code declares are in force again."""
+        ...
+
+    async def release_hold(self, queue: Name) -> HoldRelease:
+        """End the holds of the queue and of its keys."""
+        ...
+
     async def start(
         self,
         type: Name,
@@ -184,9 +216,12 @@ class Actions(Protocol):
         priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] | None = None,
         delay: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None,
         at: Annotated[str, Meta(description="ISO 8601, with an offset.")] | None = None,
-        key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY)] | None = None,
+        key: Key | None = None,
+        dedup: Key | None = None,
     ) -> StartedJob:
-        """Start a job of a type known to this code; `input` is its arguments as JSON."""
+        """Start a job of a type known to this code; `input` is its arguments as JSON. `key` is for
+        limits by key, `dedup` the deduplication key: nothing is started while a sequence with this
+        key has not ended."""
         ...
 
     async def pause_schedule(self, name: Name) -> ScheduleChange:

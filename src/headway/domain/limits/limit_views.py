@@ -25,6 +25,8 @@ class QueuePermits(msgspec.Struct, frozen=True, kw_only=True):
 
     declared: QueueLimits
     override: LimitsOverride | None
+    overridden_at: datetime | None
+    """The last change of the override."""
     effective: QueueLimits
     running: int
     """Running jobs; each of them has a permit."""
@@ -35,7 +37,8 @@ class QueuePermits(msgspec.Struct, frozen=True, kw_only=True):
     rate."""
     held_until: datetime | None
     keys: tuple[KeyUse, ...]
-    """Those with the most running jobs first, at most `SHOWN_KEYS`."""
+    """Held keys first, then those with the most running jobs, at most `SHOWN_KEYS`. In a list of
+    queues only held keys."""
     declared_by: int
     """Living workers whose code declares these limits."""
 
@@ -47,3 +50,14 @@ class LimitsChange(msgspec.Struct, frozen=True, kw_only=True):
     effective: QueueLimits
     override: LimitsOverride | None
     warning: str | None = None
+    """A sentence if nobody uses a queue of this name."""
+
+
+class HoldRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """The holds of a queue that were ended; None and 0: there were none."""
+
+    queue: str
+    held_until: datetime | None
+    held_keys: int
+    warning: str | None = None
+    """A sentence if nobody uses a queue of this name."""

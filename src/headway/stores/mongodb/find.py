@@ -188,8 +188,9 @@ def choose_index(which: JobFilter, now: datetime | None) -> MongoIndexChoice:
     if which.root_id is not None:
         alone = structs.replace(which, root_id=None) == _EVERYTHING
         return MongoIndexChoice(of_members("root_id", which.root_id), precise=alone)
-    if which.keys:
-        return MongoIndexChoice(small_sets=(({"dedup_key": {"$in": list(which.keys)}}, None),))
+    if which.dedup_keys:
+        by_key = {"dedup_key": {"$in": list(which.dedup_keys)}}
+        return MongoIndexChoice(small_sets=((by_key, None),))
     if which.fingerprints:
         states = states or frozenset({JobState.FAILED})
     if states and states <= STOPPED:
@@ -234,7 +235,8 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
         ("_id", which.ids),
         ("queue", which.queues),
         ("worker", which.workers),
-        ("dedup_key", which.keys),
+        ("dedup_key", which.dedup_keys),
+        ("key", which.keys),
         ("schedule", which.schedules),
     ):
         if values:
@@ -255,7 +257,7 @@ def matching(which: JobFilter, now: datetime | None) -> Document:
 
 def _containing(word: str) -> Iterator[Document]:
     part = re.escape(word)
-    for field in ("type", "queue", "worker", "dedup_key", "last_error"):
+    for field in ("type", "queue", "worker", "dedup_key", "key", "last_error"):
         yield {field: {"$regex": part, "$options": "i"}}
     yield {"_id": {"$regex": f"{part.lower()}$"}}
 

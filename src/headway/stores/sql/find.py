@@ -192,7 +192,7 @@ def conditions(
         [each[:-1] for each in which.types if each.endswith("*")] or None,
         list(which.queues) or None,
         list(which.workers) or None,
-        list(which.keys) or None,
+        list(which.dedup_keys) or None,
         list(which.fingerprints) or None,
         which.created.under,
         which.created.over,
@@ -203,6 +203,7 @@ def conditions(
         [word.lower() for word, _ in words] or None,
         [value for _, value in words] or None,
         list(which.schedules) or None,
+        list(which.keys) or None,
     )
 
 
@@ -234,8 +235,8 @@ def _index_for(which: JobFilter) -> Index:
     if which.root_id is not None:
         alone = structs.replace(which, root_id=None) == _EVERYTHING
         return Index("family", which.root_id, precise=alone)
-    if which.keys:
-        return _few(keys=list(which.keys))
+    if which.dedup_keys:
+        return _few(dedup_keys=list(which.dedup_keys))
     if which.fingerprints:
         if all(len(each) == FINGERPRINT for each in which.fingerprints):
             rest = structs.replace(which, fingerprints=(), states=())
@@ -254,8 +255,8 @@ def _few(
     *,
     ids: list[str] | None = None,
     sequence: str | None = None,
-    keys: list[str] | None = None,
+    dedup_keys: list[str] | None = None,
     states: list[str] | None = None,
     finished: bool = False,
 ) -> Index:
-    return Index("few", ids, sequence, keys, states, finished, few=True)
+    return Index("few", ids, sequence, dedup_keys, states, finished, few=True)

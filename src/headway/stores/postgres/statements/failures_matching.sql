@@ -1,4 +1,4 @@
--- Failed jobs that match, by fingerprint, among the newest $20. The last column says whether these
+-- Failed jobs that match, by fingerprint, among the newest $21. The last column says whether these
 -- were all failed jobs.
 select
     j.fingerprint, count(*), min(j.finished_at), max(j.finished_at),
@@ -6,14 +6,14 @@ select
     not exists (
         select from /*headway*/job
         where state = 'failed' and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
-        order by id desc offset $20::int limit 1
+        order by id desc offset $21::int limit 1
     )
 from (
     select * from /*headway*/job
     where state = 'failed' and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
-    order by id desc limit $20::int
+    order by id desc limit $21::int
 ) j
 where /*match*/
 group by j.fingerprint
 order by count(*) desc, max(j.finished_at) desc
-limit $21::int
+limit $22::int

@@ -6,29 +6,29 @@ with last as (
     cross join lateral (
         select id from /*headway*/job
         where state = s.state and state in ('blocked', 'failed', 'cancelled') and id < $1::uuid
-        order by id desc limit $20::int
+        order by id desc limit $21::int
     ) one
-    order by one.id desc offset $20::int - 1 limit 1
+    order by one.id desc offset $21::int - 1 limit 1
 ), candidate as (
     (
         select * from /*headway*/job
         where state = 'failed' and state in ('blocked', 'failed', 'cancelled')
             and 'failed' = any($2::text[]) and id < $1::uuid
-        order by id desc limit $20::int
+        order by id desc limit $21::int
     )
     union all
     (
         select * from /*headway*/job
         where state = 'blocked' and state in ('blocked', 'failed', 'cancelled')
             and 'blocked' = any($2::text[]) and id < $1::uuid
-        order by id desc limit $20::int
+        order by id desc limit $21::int
     )
     union all
     (
         select * from /*headway*/job
         where state = 'cancelled' and state in ('blocked', 'failed', 'cancelled')
             and 'cancelled' = any($2::text[]) and id < $1::uuid
-        order by id desc limit $20::int
+        order by id desc limit $21::int
     )
-    order by id desc limit $20::int
+    order by id desc limit $21::int
 ), /*page*/

@@ -1,11 +1,11 @@
 -- As find_newest, among the jobs with one root.
 with candidate (id) as materialized (
-    select id from /*headway*/job where id = ?22 and id < ?1
+    select id from /*headway*/job where id = ?23 and id < ?1
     union all
     select * from (
         select id from /*headway*/job
-        where root_id = ?22 and root_id <> id and id < ?1
-        order by id desc limit ?20
+        where root_id = ?23 and root_id <> id and id < ?1
+        order by id desc limit ?21
     )
-    order by 1 desc limit ?20
+    order by 1 desc limit ?21
 ), /*page*/

@@ -138,14 +138,30 @@ async def jobs_are_found_by_worker(store: Store) -> None:
 
 @case
 async def jobs_are_found_by_key(store: Store) -> None:
+    one = await kit.add(store, key="tenant 7", type="a", dedup_key="tenant 8")
+    ended = await kit.running(store, key="tenant 7", type="b")
+    await kit.complete(store, ended)
+    third = await kit.add(store, key="tenant 8", dedup_key="tenant 7")
+    await kit.add(store)
+    assert await found(store, JobFilter(keys=("tenant 7",))) == [ended.id, one]
+    assert await found(store, JobFilter(keys=("tenant 7",), types=("a",))) == [one]
+    assert await found(store, JobFilter(keys=("tenant 7", "tenant 8"))) == [third, ended.id, one]
+    both = JobFilter(keys=("tenant 8",), dedup_keys=("tenant 7",))
+    assert await found(store, both) == [third]
+    for key in ("tenant", "TENANT 7", "tenant 7 "):
+        assert await found(store, JobFilter(keys=(key,))) == [], key
+
+
+@case
+async def jobs_are_found_by_deduplication_key(store: Store) -> None:
     one = await kit.add(store, dedup_key="order 7", type="a")
     other = await kit.add(store, dedup_key="order 7", type="b")
     third = await kit.add(store, dedup_key="order 8")
     await kit.add(store)
-    assert await found(store, JobFilter(keys=("order 7",))) == [other, one]
-    assert await found(store, JobFilter(keys=("order 7",), types=("a",))) == [one]
-    assert await found(store, JobFilter(keys=("order 7", "order 8"))) == [third, other, one]
-    assert await found(store, JobFilter(keys=("order",))) == []
+    assert await found(store, JobFilter(dedup_keys=("order 7",))) == [other, one]
+    assert await found(store, JobFilter(dedup_keys=("order 7",), types=("a",))) == [one]
+    assert await found(store, JobFilter(dedup_keys=("order 7", "order 8"))) == [third, other, one]
+    assert await found(store, JobFilter(dedup_keys=("order",))) == []
 
 
 @case
@@ -265,6 +281,7 @@ async def jobs_are_found_by_any_text(store: Store) -> None:
         type="pay.Charge",
         input='{"mail":"ada@x.org","n":[4711,true],"at":{"apiKey":"ada@y.org"}}',
         dedup_key="Order/7",
+        key="Tenant/9",
     )
     mail = await kit.add(store, queue="mail", input='{"naïve":"50 % off","n":"4711"}')
     broken = await failed(store, ALIKE, "connection timed out: 5 s")
@@ -273,6 +290,7 @@ async def jobs_are_found_by_any_text(store: Store) -> None:
         return await found(store, JobFilter(words=words, hidden=hidden))
 
     assert await having("charge") == await having("order/") == await having("PAY.") == [order]
+    assert await having("tenant/9") == await having("Tenant", "Order") == [order]
     assert await having("mail") == [mail]
     assert await having("Timed Out:") == await having("shoperror") == [broken]
     assert await having("timed", "shop") == [broken]
