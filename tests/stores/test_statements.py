@@ -135,7 +135,7 @@ BY_KEY = {
     f"keys_in_turn({DUE}, 100, 'hot', null, '{{}}'::text[])": 1_500,
     f"keys_in_turn({DUE}, 100, '', 'small-2', array['hot'])": 1_500,
     f"keys_in_order({DUE}, 600)": 100,
-    "running_keys('default')": 100,
+    "running_keys('default', true)": 100,
     "priorities(array['default'])": 100,
 }
 """Calls, and the most pages of the database that each may read. The backlog has over 2,000, and
@@ -214,7 +214,7 @@ async def test_looks_at_schedules_use_the_index_at_any_size(postgres_url: str) -
     calls = {
         "due_schedules": "due_schedules(array['mine'], 500, null)",
         "next_schedule": "next_schedule(array['mine'], null)",
-        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'])",
+        "save_worker": "save_worker('w', '', 1, '[]', '[]', 1, 0, null, '{}', array['mine'], null)",
     }
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)
