@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
+from typing import Unpack
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from playwright.async_api import expect
 
 from headway import After, JobState, Rate
 from headway.domain.limits.limit_views import QueuePermits
-from headway.domain.limits.queue_limits import LimitsOverride
+from headway.domain.limits.queue_limits import LimitOptions, LimitsOverride
 from headway.limits import changes
 from headway.web import Token
 from headway.web.template_filters import countdown
@@ -30,11 +31,11 @@ RATE = Rate(6, per=3_600, burst=5)
 
 
 @asynccontextmanager
-async def at_work(shop: Shop, **limits: int | Rate | bool) -> AsyncIterator[None]:
+async def at_work(shop: Shop, **limits: Unpack[LimitOptions]) -> AsyncIterator[None]:
     """Jobs of queue `media` run until the end: three of key `a`, one of `b`, one without a key; as
     many wait."""
     app = shop.app
-    app.queue("media", **limits)  # pyright: ignore[reportArgumentType]
+    app.queue("media", **limits)
     for key in ("a", "a", "a", "b", None, "a", "a", "a", "b", None):
         await app.start(shop.resize.request("x.png"), key=key)
     worker = app.worker(queues=["media"], concurrency=5)
