@@ -1,6 +1,6 @@
 """`make prove`: the parts of the proof, or those that are named, and one report.
 
-python -m proof [PART...] [--short] [--seed N] [--report FILE]
+python -m proof [PART...] [--short] [--seed N] [--minutes N] [--report FILE]
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ PARTS = (
     "deploy",
     "backlog",
     "schedules",
+    "limits",
 )
-WHEN_NAMED = ("move", "failover", "mongodb")
-"""Parts about clusters and moving between them, which take ten minutes more."""
+WHEN_NAMED = ("move", "failover", "mongodb", "limit_load")
+"""Parts about clusters and moving between them, which take ten minutes more, and a load of an
+hour."""
 EVERY = PARTS + WHEN_NAMED
 
 
@@ -50,6 +52,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(EVERY))
     parser.add_argument("--short", action="store_true", help="less of everything: 2 to 3 minutes")
     parser.add_argument("--seed", type=int, help="what chance decides is decided the same again")
+    parser.add_argument("--minutes", type=float, default=60.0, help="length of limit_load")
     parser.add_argument("--report", type=Path, default=Path("build/proof.json"))
     options = parser.parse_args()
     for part in options.parts:
@@ -67,7 +70,7 @@ def main() -> int:
         "parts": {},
     }
     for name in options.parts or PARTS:
-        report["parts"][name] = _run(name, seed, options.short)
+        report["parts"][name] = _run(name, seed, options)
         report["seconds"] = round(time.monotonic() - began, 1)
         report["ok"] = all(part["ok"] for part in report["parts"].values())
         options.report.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
@@ -75,8 +78,8 @@ def main() -> int:
     return 0 if report["ok"] else 1
 
 
-def _run(name: str, seed: int, short: bool) -> dict[str, Any]:
-    run = PartRun(name, seed, short)
+def _run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    run = PartRun(name, seed, options.short, options.minutes)
     run.say(f"begins, seed {seed}")
     random.seed(seed)
     try:

@@ -16,6 +16,8 @@ class PartRun:
     part: str
     seed: int
     short: bool
+    minutes: float = 60.0
+    """Length of the part limit_load."""
     figures: dict[str, Any] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     not_verified: list[str] = field(default_factory=list)

@@ -105,7 +105,14 @@ def declared_name(number: int) -> str:
 
 
 async def run_worker(dsn: str, logs: Path, settings: dict[str, Any]) -> None:
-    """Until SIGTERM; a second one hurries it. `declared`: number of schedules in its code."""
+    """Until SIGTERM; a second one hurries it. `declared`: number of schedules in its code.
+    `limited`: it works on queues with limits."""
+    if settings.pop("limited", False):
+        # The release before this one runs this module, too, and has no limits.
+        from proof.limits.work import run_limited_worker  # noqa: PLC0415
+
+        await run_limited_worker(dsn, logs, settings)
+        return
     work = Work(dsn, WorkerLog(logs))
     if declared := settings.pop("declared", 0):
         _declare(work, declared)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headway.domain.job import JobRecord
+from headway.domain.limits.limit_views import HoldRelease, LimitsChange
 from headway.domain.queries import Page
 from headway.domain.schedules.schedule_views import (
     Backfill,
@@ -24,6 +25,7 @@ from headway.domain.views import (
     IncompatibleJob,
     JobDetail,
     Overview,
+    QueueDetail,
     QueueSummary,
     SequenceGraph,
     SequencePage,
@@ -134,9 +136,12 @@ RESULTS: dict[str, Any] = {
     "migrate status": list[MigrationStatus],
     "migrate up": list[str],
     "move": MoveResult,
+    "queues limit": LimitsChange,
     "queues list": list[QueueSummary],
     "queues pause": PauseResult,
+    "queues release": list[HoldRelease],
     "queues resume": PauseResult,
+    "queues show": QueueDetail,
     "schedules backfill": Backfill,
     "schedules delete": list[ScheduleChange],
     "schedules list": SchedulePage,

@@ -55,6 +55,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     """Outside of a transaction: read the majority's state at this operation time or later."""
     latest: bool = False
     """Outside of a transaction: read the primary's state, confirmed by a majority."""
+    brief: bool = False
+    """The transaction that begins with this command is brief: others end it when it is idle."""
 
 
 class Try(msgspec.Struct, frozen=True, gc=False):
@@ -64,7 +66,7 @@ class Try(msgspec.Struct, frozen=True, gc=False):
     """A number that an update writes into the documents that it changes, to find them afterwards.
     It is the same in every try of the operation, and unique to it."""
     again: bool
-    """Whether there were earlier tries, which may have had effects."""
+    """Whether there were earlier tries that may have had effects."""
     memory: dict[str, Any]
     """What earlier tries have learnt; the next try gets the same dictionary."""
 
@@ -78,18 +80,31 @@ class TryCounter:
 
     def __init__(self) -> None:
         self._first_mark = random.getrandbits(62)
-        self._begun = 0
+        self._uncertain = 0
+        self._again = False
         self._asked = 0
         self._memories: dict[int, dict[str, Any]] = {}
+        self.brief = False
+        """Whether a try began a brief transaction."""
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether a try that has ended may have had effects."""
+        return self._uncertain > 0
 
     def begin(self) -> None:
-        self._begun += 1
+        self._again = self.uncertain
+        self._uncertain += 1
         self._asked = 0
+
+    def rolled_back(self) -> None:
+        """The try that has just ended had no effects."""
+        self._uncertain -= 1
 
     def answer(self) -> Try:
         self._asked += 1
         memory = self._memories.setdefault(self._asked, {})
-        return Try(self._first_mark + self._asked, self._begun > 1, memory)
+        return Try(self._first_mark + self._asked, self._again, memory)
 
 
 def describe(url: str) -> tuple[str, str]:

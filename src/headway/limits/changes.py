@@ -101,7 +101,7 @@ def _limited(state: QueueState, limits: StoredLimits, now: datetime) -> QueueSta
     InvalidOption if the limits do not go together."""
     before, after = state.effective.rate, limits.effective.rate
     paid_until = state.paid_until
-    if before is not None and after is not None:
+    if after is not None and after != before:
         paid_until = after.converted(paid_until, now, before)
     return structs.replace(state, limits=limits, paid_until=paid_until)
 

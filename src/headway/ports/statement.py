@@ -43,6 +43,13 @@ def reading(operation: Callable[P, Operation[T]]) -> Callable[P, Operation[T]]:
     return operation
 
 
+def atomic_from_lock(operation: Callable[P, Operation[T]]) -> Callable[P, Operation[T]]:
+    """Mark an operation of several verbs that is atomic from its first lock on: without a lock, a
+    store may run each of its statements by itself."""
+    setattr(operation, "atomic_from_lock", True)  # noqa: B010 - functions declare no such attribute
+    return operation
+
+
 def only_reads(operation: Callable[..., Operation[Any]], lock: object) -> bool:
     """Whether an operation, called with this `lock`, changes nothing."""
     return not lock and getattr(operation, "reads", False) is True

@@ -243,7 +243,8 @@ class Operations(Protocol):
 
     def queue_state(self, name: str, *, lock: bool = False) -> Operation[QueueState | None]:
         """The state of a queue; None: nothing is kept of it. With `lock`, held until the
-        transaction ends: a claimer that is frozen meanwhile loses its transaction soon."""
+        transaction ends, also if nothing was kept of it: a claimer that is frozen meanwhile loses
+        its transaction soon."""
         ...
 
     def queue_states(self) -> Operation[list[QueueState]]:
@@ -254,9 +255,11 @@ class Operations(Protocol):
         """Keep a queue's state, but for `paused_at`. The caller has locked it."""
         ...
 
-    def running_keys(self, queue: str) -> Operation[Mapping[str | None, int]]:
-        """Numbers of running jobs by key; jobs whose lease has expired are running until they are
-        given back."""
+    def running_keys(
+        self, queue: str, *, by_key: bool = True
+    ) -> Operation[Mapping[str | None, int]]:
+        """Numbers of running jobs by key, or of all of them under None; jobs whose lease has
+        expired are running until they are given back."""
         ...
 
     def priorities(self, queue: str) -> Operation[list[int]]:

@@ -1,10 +1,12 @@
-"""`headway queues`: list, pause, resume and drain queues."""
+"""`headway queues`: list, show, pause, resume, limit, release and drain queues."""
 
 from __future__ import annotations
 
 import click
 
 from headway.app import Headway
+from headway.cli.commands.queues_limit import limit, release
+from headway.cli.commands.queues_show import in_short, print_queue
 from headway.cli.job_text import moment_now
 from headway.cli.json_results import PauseResult
 from headway.cli.output import Column, print_table, printed_by, say, tell, wide_option
@@ -12,7 +14,7 @@ from headway.cli.session import Session, in_session
 from headway.cli.target import DashboardUrl, app_option, target_argument, target_option
 from headway.cli.worker.process import run_worker
 from headway.domain.text import ago, span
-from headway.domain.views import Count, QueueSummary, ShownState
+from headway.domain.views import Count, QueueDetail, QueueSummary, ShownState
 from headway.errors import InvalidRequest
 from headway.worker.settings import WorkQueue
 
@@ -34,13 +36,22 @@ COLUMNS = (
 )
 
 
+LIMIT_COLUMNS = (Column("FREE", right=True), Column("LIMITS", shrinks=True))
+"""Where a queue has limits or is held."""
+
+
 @click.group()
 def queues() -> None:
-    """List, pause, resume or drain queues."""
+    """List, pause, limit or drain queues."""
+
+
+queues.add_command(limit)
+queues.add_command(release)
 
 
 def _print_queues(found: list[QueueSummary]) -> None:
     now = moment_now()
+    limited = any(queue.permits is not None for queue in found)
     rows = [
         (
             queue.name,
@@ -49,10 +60,20 @@ def _print_queues(found: list[QueueSummary]) -> None:
             f"{queue.per_second:,.1f}",
             queue.workers,
             "" if queue.paused_at is None else ago(queue.paused_at, now),
+            *(_limits(queue) if limited else ()),
         )
         for queue in found
     ]
-    print_table(COLUMNS, rows, "no queues: no job was started, and no worker runs")
+    columns = (*COLUMNS, *LIMIT_COLUMNS) if limited else COLUMNS
+    print_table(columns, rows, "no queues: no job was started, and no worker runs")
+
+
+def _limits(queue: QueueSummary) -> tuple[object, object]:
+    permits = queue.permits
+    if permits is None:
+        return "", ""
+    free = "" if permits.free is None else permits.free
+    return free, in_short(permits)
 
 
 @queues.command("list")
@@ -62,6 +83,15 @@ def _print_queues(found: list[QueueSummary]) -> None:
 def list_(target: Headway | DashboardUrl) -> list[QueueSummary]:
     """List queues that hold jobs, were paused, or have a worker."""
     return in_session(target, lambda session: session.questions.queues())
+
+
+@queues.command()
+@click.argument("name")
+@target_option
+@printed_by(print_queue)
+def show(name: str, target: Headway | DashboardUrl) -> QueueDetail:
+    """Show a queue: its jobs, its limits, and what is used of them."""
+    return in_session(target, lambda session: session.questions.queue(name))
 
 
 def _print_paused(result: PauseResult) -> None:

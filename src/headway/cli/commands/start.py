@@ -36,8 +36,9 @@ LOOK_EVERY = 0.5
 @target_option
 @click.option("--in", "delay", type=duration, help="Delay before it starts: 5m, 1h30m.")
 @click.option("--at", type=moment, help="Time to start it at: 2026-12-24T18:00.")
+@click.option("--key", help="Key for limits and turns: a tenant, a customer.")
 @click.option(
-    "--key", help="Deduplication key: starts nothing while a job with this key has not ended."
+    "--dedup", help="Deduplication key: starts nothing while a job with this key has not ended."
 )
 @click.option("--queue", help="Queue, instead of the type's.")
 @click.option("--priority", type=int, help="Priority, instead of the type's; higher runs first.")
@@ -53,6 +54,7 @@ def start(
     delay: float | None,
     at: datetime | None,
     key: str | None,
+    dedup: str | None,
     queue: str | None,
     priority: int | None,
     wait: bool,
@@ -85,6 +87,7 @@ def start(
             delay=delay,
             at=None if at is None else at.isoformat(),
             key=key,
+            dedup=dedup,
         )
         id = started.id
         if not wait:

@@ -1,4 +1,5 @@
-"""Checks of the store, its schema, and whether workers run its jobs and fire its schedules."""
+"""Checks of the store, its schema, and whether workers run its jobs within limits and fire its
+schedules."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import time
 
 from headway.app import Headway
 from headway.cli.doctor.findings import fail, ok, warn
+from headway.cli.doctor.limits import examine_limits, waits_for_permits
 from headway.cli.doctor.postgres import examine_postgres
 from headway.cli.doctor.schedules import examine_schedules
 from headway.cli.doctor.sqlite import examine_sqlite
@@ -100,6 +102,7 @@ async def _examine_work(questions: Questions) -> list[Diagnosis]:
         *_workers(workers, types),
         *(_types(types) if any(each.alive for each in workers) else ()),
         *_queues(queues),
+        *examine_limits(queues, working=any(each.alive for each in workers)),
         (
             warn(
                 "dead letters",
@@ -179,7 +182,11 @@ def _queues(queues: list[QueueSummary]) -> list[Diagnosis]:
                     f"Run: {command_line(f'queues resume {shlex.quote(queue.name)}')}",
                 )
             )
-        elif queue.oldest_waiting is not None and queue.oldest_waiting > LONG_WAIT:
+        elif (
+            queue.oldest_waiting is not None
+            and queue.oldest_waiting > LONG_WAIT
+            and not waits_for_permits(queue)
+        ):
             found.append(
                 warn(
                     "queues",

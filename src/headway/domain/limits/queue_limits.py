@@ -64,6 +64,7 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
                 raise InvalidOption(
                     f"the weight of key {key!r} is between 1 and {MOST_WEIGHT:,}, not {weight}"
                 )
+        structs.force_setattr(self, "weights", dict(self.weights))
 
     @property
     def any(self) -> bool:

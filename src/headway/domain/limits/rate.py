@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from headway.domain.validation import check_seconds, check_whole
+from headway.domain.validation import LONGEST, check_seconds, check_whole
 from headway.errors import InvalidOption
 
 MOST = 1_000_000_000
@@ -69,19 +69,25 @@ class Rate(msgspec.Struct, frozen=True):
         return max(_ahead(paid_until, now) - (self.burst - 1) * self.interval, 0.0)
 
     def paid(self, paid_until: datetime | None, now: datetime, weight: int) -> datetime:
-        """`paid_until` after starts of this weight. Rounded up, so that nothing is gained."""
+        """`paid_until` after starts of this weight. Rounded up, so that nothing is gained; at most
+        a hundred years from now."""
         since = now if paid_until is None else max(paid_until, now)
-        return since + timedelta(microseconds=math.ceil(weight * self.interval * 1e6 - 1e-6))
+        microseconds = math.ceil(min(weight * self.interval, LONGEST) * 1e6 - 1e-6)
+        latest = now + timedelta(seconds=LONGEST)
+        return min(since + timedelta(microseconds=microseconds), latest)
 
     def converted(
-        self, paid_until: datetime | None, now: datetime, before: Rate
+        self, paid_until: datetime | None, now: datetime, before: Rate | None
     ) -> datetime | None:
         """`paid_until` of another rate in the intervals of this one: a rate that was raised does
-        not wait as long as the one before would have."""
+        not wait as long as the one before would have. Nor does any wait longer than its window: all
+        starts before the change lie outside of it then."""
         ahead = _ahead(paid_until, now)
         if ahead <= 0:
             return paid_until
-        return now + timedelta(seconds=ahead / before.interval * self.interval)
+        if before is not None:
+            ahead *= self.interval / before.interval
+        return now + timedelta(seconds=min(ahead, self.per))
 
     def __str__(self) -> str:
         burst = f", {self.burst} at once" if self.burst > 1 else ""

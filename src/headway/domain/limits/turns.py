@@ -18,33 +18,48 @@ class KeyShare(msgspec.Struct, frozen=True):
     limit: int
 
 
+class Turn(msgspec.Struct, frozen=True):
+    """Whose turn is next. Keys come by Unicode code points, then the jobs without a key."""
+
+    after: str = ""
+    """The next key is the first one after this one."""
+    key: str | None = None
+    """The key whose turn has begun already."""
+    left: int = 0
+    """Jobs that it still gets in its turn."""
+
+
 def in_turn(
     keys: Sequence[str | None],
     wanted: int,
     weights: Mapping[str, int],
     room: Callable[[str], int | None],
-) -> tuple[list[KeyShare], str | None]:
+    turn: Turn,
+) -> tuple[list[KeyShare], Turn]:
     """Shares of the keys that are next, `wanted` in all: one job for each, times its weight, in
-    turn until all are given out; and the key that was given the last one. A key gets no more than
-    its room; what it leaves is not given to others, the next claim does that. Keys that come too
-    late are left out."""
-    turn = [1 if key is None else weights.get(key, 1) for key in keys]
-    whole = sum(turn)
-    rounds, rest = divmod(wanted, whole) if whole else (0, 0)
-    shares: list[KeyShare] = []
-    last: str | None = None
-    for key, weight in zip(keys, turn, strict=True):
-        extra = min(weight, rest)
-        rest -= extra
-        limit = rounds * weight + extra
-        if key is not None:
-            if extra or (rest == 0 and not wanted % whole):
-                last = key
-            free = room(key)
-            limit = limit if free is None else min(limit, free)
-        if limit > 0:
-            shares.append(KeyShare(key, limit))
-    return shares, last
+    turn until all are given out; and whose turn is next then. A key gets no more than its room."""
+    given: Counter[str | None] = Counter()
+    begun = turn.left if keys and keys[0] is not None and keys[0] == turn.key else 0
+    before = turn.after
+    progress = True
+    while wanted > 0 and progress:
+        progress = False
+        for key in keys:
+            size = begun or (1 if key is None else weights.get(key, 1))
+            begun = 0
+            free = None if key is None else room(key)
+            if free is not None:
+                size = min(size, free - given[key])
+            part = min(size, wanted)
+            if part > 0:
+                progress = True
+                given[key] += part
+                wanted -= part
+                turn = Turn(before, key, size - part) if part < size else Turn(key or "")
+            if wanted == 0:
+                break
+            before = key or ""
+    return [KeyShare(key, limit) for key, limit in given.items() if limit > 0], turn
 
 
 def interleaved(

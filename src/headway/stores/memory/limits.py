@@ -42,13 +42,15 @@ class MemoryLimits(MemoryClaim):
         yield from ()
         self._set(self._limits, state.name, state)
 
-    def running_keys(self, queue: str) -> Operation[Mapping[str | None, int]]:
+    def running_keys(
+        self, queue: str, *, by_key: bool = True
+    ) -> Operation[Mapping[str | None, int]]:
         yield from ()
         running = {row: self._seen(row) for row in self._running.values()}
         for transaction in self._transactions:  # what ends in them has not ended yet
             running |= {row: self._seen(row) for row in transaction.journal.images}
         return Counter(
-            row.spec.key
+            row.spec.key if by_key else None
             for row, seen in running.items()
             if seen is not None and seen.state is JobState.RUNNING and row.spec.queue == queue
         )

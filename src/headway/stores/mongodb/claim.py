@@ -7,7 +7,8 @@
 
 If other claims took all of these jobs, the claim looks further and takes jobs at random, so that
 many claimers do not compete for the same jobs. A job that an open transaction has changed would
-make the claim wait; after a quarter of a second the job is left out for a while.
+make the claim wait; after a quarter of a second the job is left out for a while. A claim inside a
+transaction does not wait, but ends: the next try takes the jobs one by one, and leaves it out.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from operator import itemgetter
+from typing import TypeVar
 
-from headway.domain.job import ClaimedJob
+from headway.domain.job import ClaimedJob, ClaimedJobs
 from headway.domain.lease import check_lease_for
 from headway.domain.orders import ClaimOrder
 from headway.drivers.mongodb import Command, Document, Try, TryRequest
@@ -34,6 +36,8 @@ from headway.stores.mongodb.documents import (
     to_claimed,
 )
 
+T = TypeVar("T")
+
 TRIES = 6
 FURTHEST = 5_000
 """Jobs of a queue that a claim looks at, unless it wants more."""
@@ -47,36 +51,47 @@ class MongoClaim(MongoPart):
         self._left_out: dict[str, float] = {}
         """Ids of jobs that could not be claimed, with the time until which they are left out."""
 
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         check_lease_for(order.lease_for)
         claimed: list[ClaimedJob] = []
-        this: Try = yield TryRequest()
+        limited: set[str] = set()
+        this = yield from self._begin_try()
         if order.again or this.again:
             claimed = yield from self._taken_before(order, now)
         wanting = not claimed and order.limit > 0 and order.types
         for further in range(TRIES if wanting else 0):
-            ids = yield from self._candidates(order, now, further)
+            ids, limited = yield from self._candidates(order, now, further)
             if not ids:
                 break
-            claimed = yield from self._take(ids, order, now)
+            claimed = yield from self._take(ids, order, this, now)
             if claimed:
                 break
-        place = {queue.name: place for place, queue in enumerate(order.queues)}
-        claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
-        return claimed
+        answer = ClaimedJobs(in_order(claimed, order))
+        answer.limited = limited
+        return answer
+
+    def _begin_try(self) -> Operation[Try]:
+        """A try that was rolled back while it took jobs met one that another transaction has
+        changed: if it was a single job, leave it out."""
+        this: Try = yield TryRequest()
+        ended: Sequence[str] = this.memory.pop("taking", ())
+        if ended and not this.again:
+            this.memory["apart"] = True
+            if len(ended) == 1:
+                self._leave_out(ended[0])
+        return this
 
     def _candidates(
         self, order: ClaimOrder, now: datetime | None, further: int
-    ) -> Operation[list[str]]:
-        """Ids of jobs to take, within the limits of their queues; one command for all queues."""
+    ) -> Operation[tuple[list[str], set[str]]]:
+        """Ids of jobs to take, within the shares of their queues, and the queues that are left out
+        because they have limits; one command for all queues."""
         names = [queue.name for queue in order.queues]
         looks: dict[str, Sequence[Document]] = {
             f"queue{place}": [
                 {"$match": self._due(queue.name, order, now)},
                 {"$sort": ORDER},
-                {"$limit": _reach(min(queue.limit, order.limit), further)},
+                {"$limit": reach(min(queue.limit, order.limit), further)},
                 {"$project": {"_id": 1}},
             ]
             for place, queue in enumerate(order.queues)
@@ -87,21 +102,32 @@ class MongoClaim(MongoPart):
             {
                 "$lookup": {
                     "from": self._names.queue,
-                    "pipeline": [{"$match": {"_id": {"$in": names}, "paused_at": {"$gt": 0}}}],
-                    "as": "paused",
+                    "pipeline": [
+                        {
+                            "$match": {
+                                "_id": {"$in": names},
+                                "$or": [{"paused_at": {"$gt": 0}}, {"limited": True}],
+                            }
+                        },
+                        {"$project": {"paused_at": 1, "limited": 1}},
+                    ],
+                    "as": "managed",
                 }
             }
         )
         (found,) = yield survey
-        paused = {document["_id"] for document in found["paused"]}
+        paused: set[str] = {each["_id"] for each in found["managed"] if "paused_at" in each}
+        limited: set[str] = set()
+        if not order.limited:
+            limited = {each["_id"] for each in found["managed"] if each.get("limited")}
         ids: list[str] = []
         for place, queue in enumerate(order.queues):
-            if queue.name in paused or queue.limit <= 0:
+            if queue.name in paused or queue.name in limited or queue.limit <= 0:
                 continue
             due = [document["_id"] for document in found[f"queue{place}"]]
             wanted = min(queue.limit, order.limit - len(ids))
-            ids += random.sample(due, wanted) if further and len(due) > wanted else due[:wanted]
-        return ids
+            ids += chosen(due, wanted, further)
+        return ids, limited
 
     def _due(self, queue: str, order: ClaimOrder, now: datetime | None) -> Document:
         due: Document = {
@@ -148,9 +174,31 @@ class MongoClaim(MongoPart):
         return [to_claimed(document) for document in documents]
 
     def _take(
-        self, ids: Sequence[str], order: ClaimOrder, now: datetime | None
+        self, ids: Sequence[str], order: ClaimOrder, this: Try, now: datetime | None
     ) -> Operation[list[ClaimedJob]]:
-        reply: Document = yield Command(
+        """Take those of these jobs that are still pending and due."""
+        taken, blocked, after = 0, False, None
+        for group in [[id] for id in ids] if "apart" in this.memory else [ids]:
+            this.memory["taking"] = group
+            reply: Document = yield self._taking(group, order, now)
+            del this.memory["taking"]
+            taken += reply["n"]
+            blocked = blocked or "blocked" in reply
+            after = reply.get("operationTime") or after
+        if not taken and not blocked:
+            return []
+        documents = yield self._commands.find(
+            {"_id": {"$in": ids}, "token": order.token}, CLAIMED_FIELDS, after=after
+        )
+        if blocked:
+            # Jobs are taken in the order of their ids: the first missing one stopped the command.
+            missing = set(ids) - set(map(itemgetter("_id"), documents))
+            if missing:
+                self._leave_out(min(missing))
+        return [to_claimed(document) for document in documents]
+
+    def _taking(self, ids: Sequence[str], order: ClaimOrder, now: datetime | None) -> Command:
+        return Command(
             {
                 "update": self._names.job,
                 "updates": [
@@ -179,21 +227,23 @@ class MongoClaim(MongoPart):
             alone=True,
             no_wait=True,
         )
-        blocked = "blocked" in reply
-        if not reply["n"] and not blocked:
-            return []
-        documents = yield self._commands.find(
-            {"_id": {"$in": ids}, "token": order.token},
-            CLAIMED_FIELDS,
-            after=reply.get("operationTime"),
-        )
-        if blocked:
-            # Jobs are taken in the order of their ids: the first missing one stopped the command.
-            missing = set(ids) - set(map(itemgetter("_id"), documents))
-            if missing:
-                self._left_out[min(missing)] = time.monotonic() + LEFT_OUT_FOR
-        return [to_claimed(document) for document in documents]
+
+    def _leave_out(self, id: str) -> None:
+        self._left_out[id] = time.monotonic() + LEFT_OUT_FOR
 
 
-def _reach(wanted: int, further: int) -> int:
+def in_order(claimed: list[ClaimedJob], order: ClaimOrder) -> list[ClaimedJob]:
+    """The jobs as they should be run."""
+    place = {queue.name: place for place, queue in enumerate(order.queues)}
+    claimed.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
+    return claimed
+
+
+def chosen(due: Sequence[T], wanted: int, further: int) -> Sequence[T]:
+    """The first ones, or random ones if others took the first ones before."""
+    return random.sample(due, wanted) if further and len(due) > wanted else due[:wanted]
+
+
+def reach(wanted: int, further: int) -> int:
+    """Jobs to look at."""
     return max(wanted, min(wanted << 2 * further, FURTHEST))

@@ -46,6 +46,7 @@ class CollectionNames:
         """One document per deduplication key; an insert writes it to exclude others."""
         self.worker = f"{schema}.worker"
         self.queue = f"{schema}.queue"
+        """One document per queue that was paused or has limits."""
         self.audit = f"{schema}.audit"
         self.schedule = f"{schema}.schedule"
         """One document per schedule, with its last runs."""
@@ -65,6 +66,10 @@ def present(now: datetime | None) -> Document:
     return NOW if now is None else literal(stamp(now))
 
 
+def maybe_stamp(value: datetime | None) -> int | None:
+    return None if value is None else stamp(value)
+
+
 def moment(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
@@ -80,6 +85,15 @@ def micros(seconds: float) -> int:
 def literal(value: Any) -> Document:
     """A value inside an expression, where text with a dollar has another meaning."""
     return {"$literal": value}
+
+
+def assignment(values: Document) -> Document:
+    """An update that sets fields; one without a value is left out."""
+    change: Document = {
+        "$set": {field: value for field, value in values.items() if value is not None}
+    }
+    gone = {field: "" for field, value in values.items() if value is None}
+    return change | {"$unset": gone} if gone else change
 
 
 def of_sequence(ids: Iterable[str]) -> list[Document]:
@@ -172,6 +186,8 @@ def _document(
         document["dedup_key"] = job.dedup_key
     if job.trace is not None:
         document["trace"] = job.trace
+    if job.key is not None:
+        document["key"] = job.key
     return document
 
 
@@ -218,6 +234,7 @@ def to_record(document: Document) -> JobRecord:
         fingerprint=get("fingerprint"),
         schedule=get("schedule"),
         scheduled_for=maybe_moment(get("scheduled_for")),
+        key=get("key"),
     )
 
 
@@ -254,6 +271,7 @@ def to_claimed(document: Document) -> ClaimedJob:
         trace=get("trace"),
         schedule=get("schedule"),
         scheduled_for=maybe_moment(get("scheduled_for")),
+        key=get("key"),
     )
 
 
@@ -341,18 +359,18 @@ class JobCommands:
         self,
         *stages: Document,
         collection: str | None = None,
+        hint: str | None = None,
         alone: bool = True,
         after: Any = None,
     ) -> Command:
-        return Command(
-            {
-                "aggregate": collection or self.names.job,
-                "pipeline": list(stages),
-                "cursor": {"batchSize": ENOUGH},
-            },
-            alone=alone,
-            after=after,
-        )
+        body: Document = {
+            "aggregate": collection or self.names.job,
+            "pipeline": list(stages),
+            "cursor": {"batchSize": ENOUGH},
+        }
+        if hint is not None:
+            body["hint"] = hint
+        return Command(body, alone=alone, after=after)
 
     def lookups(
         self,

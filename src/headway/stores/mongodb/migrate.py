@@ -88,6 +88,21 @@ def migrations(names: CollectionNames) -> list[MongoMigration]:
                 ]
             },
         ),
+        MongoMigration(3, "0003_limits", {}),  # fields need no preparation
+        MongoMigration(
+            4,
+            "0004_keys",
+            # For claims by key. Jobs without a key are not in it.
+            {
+                names.job: [
+                    _index(
+                        "keyed",
+                        {"queue": 1, "priority": 1, "key": 1, "run_at": 1, "_id": 1},
+                        partialFilterExpression={"state": "pending", "key": {"$exists": True}},
+                    )
+                ]
+            },
+        ),
     ]
 
 

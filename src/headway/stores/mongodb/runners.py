@@ -3,14 +3,19 @@
 A transaction that meets a document which another transaction has changed does not wait: MongoDB
 ends it with a label that allows another try. Outside of the caller's transactions the tries are
 repeated here, with short pauses, until the operation's time is up.
+
+A process that is killed or frozen leaves its transaction open, and the server ends it only after a
+minute. Transactions that lock a queue must not keep others waiting for so long: they are *brief*,
+and whoever waits for one of them ends it when it has been idle for a few seconds. They are known by
+the client's name and by their read concern, which no other transaction of Headway has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 from bson.errors import BSONError
@@ -53,6 +58,13 @@ PAUSES = Backoff(base=0.002, cap=0.1)
 
 MAJORITY = WriteConcern("majority")
 SNAPSHOT = ReadConcern("snapshot")
+BRIEF = ReadConcern("majority")
+"""On a replica set a transaction reads from one snapshot in any case: with this read concern from
+the newest one."""
+IDLE = 3.0
+"""Seconds for which a brief transaction is idle before others end it."""
+CLIENT = "headway"
+"""Part of the name of each client of Headway's."""
 
 _WRITE_CONFLICT = 112
 _TIME_IS_UP = 50
@@ -87,21 +99,32 @@ class MongoRunner:
         self._database: AsyncDatabase[Document] = client[database]
         self._is_verb = is_verb
         self._session: AsyncClientSession | None = None
+        self._brief = False
+        self._outside = False
+        """Whether a command ran outside of the transaction."""
 
     async def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = await drive(with_tries(operation, tries), self._execute)
             if self._session is not None:
                 await commit(self._session)
+        except PyMongoError as error:
+            tries.brief = self._brief
+            if not self._outside and is_conflict(error):
+                tries.rolled_back()
+            raise
         finally:
             if self._session is not None:
                 await self._session.end_session()  # rolls back what was not committed
         return answer
 
     async def _execute(self, command: Command) -> Any:
-        if self._session is None and not (command.alone and self._is_verb):
+        if self._session is None and command.alone and self._is_verb:
+            self._outside = True
+        elif self._session is None:
+            self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
-            await begin(self._session)
+            await begin(self._session, brief=command.brief)
         return await run_command(self._database, command, self._session)
 
 
@@ -113,26 +136,36 @@ class MongoSyncRunner:
         self._database: Database[Document] = client[database]
         self._is_verb = is_verb
         self._session: ClientSession | None = None
+        self._brief = False
+        self._outside = False
 
     def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = drive_sync(with_tries(operation, tries), self._execute)
             if self._session is not None:
                 commit_sync(self._session)
+        except PyMongoError as error:
+            tries.brief = self._brief
+            if not self._outside and is_conflict(error):
+                tries.rolled_back()
+            raise
         finally:
             if self._session is not None:
                 self._session.end_session()
         return answer
 
     def _execute(self, command: Command) -> Any:
-        if self._session is None and not (command.alone and self._is_verb):
+        if self._session is None and command.alone and self._is_verb:
+            self._outside = True
+        elif self._session is None:
+            self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
-            self._session.start_transaction(SNAPSHOT, MAJORITY)
+            self._session.start_transaction(BRIEF if command.brief else SNAPSHOT, MAJORITY)
         return run_command_sync(self._database, command, self._session)
 
 
-async def begin(session: AsyncClientSession) -> None:
-    await session.start_transaction(SNAPSHOT, MAJORITY)
+async def begin(session: AsyncClientSession, *, brief: bool = False) -> None:
+    await session.start_transaction(BRIEF if brief else SNAPSHOT, MAJORITY)
 
 
 async def commit(session: AsyncClientSession) -> None:
@@ -162,31 +195,79 @@ def commit_sync(session: ClientSession) -> None:
         time.sleep(PAUSES.delay(failures))
 
 
-async def retry_conflicts(attempt: Callable[[], Awaitable[T]], seconds: float) -> T:
+async def end_idle_transactions(client: AsyncMongoClient[Document]) -> None:
+    """End the brief transactions of processes that were killed or frozen."""
+    with suppress(PyMongoError):  # a server that refuses it ends them itself
+        found = await (await client.admin.aggregate(_idle())).to_list()
+        if found:
+            await client.admin.command(_ending(found))
+
+
+def end_idle_transactions_sync(client: MongoClient[Document]) -> None:
+    with suppress(PyMongoError):
+        found = client.admin.aggregate(_idle()).to_list()
+        if found:
+            client.admin.command(_ending(found))
+
+
+def _idle() -> list[Document]:
+    return [
+        {"$currentOp": {"allUsers": False, "idleSessions": True}},
+        {
+            "$match": {
+                "active": False,
+                "transaction.timeInactiveMicros": {"$gt": round(IDLE * 1e6)},
+                "transaction.parameters.readConcern.level": BRIEF.level,
+                "clientMetadata.driver.name": {"$regex": rf"\|{CLIENT}\b"},
+            }
+        },
+        {"$project": {"lsid.id": 1}},
+    ]
+
+
+def _ending(found: Iterable[Document]) -> Document:
+    return {"killSessions": [{"id": each["lsid"]["id"]} for each in found]}
+
+
+async def retry_conflicts(
+    attempt: Callable[[], Awaitable[T]],
+    seconds: float,
+    when_stuck: Callable[[], Awaitable[None]] | None = None,
+) -> T:
     """Repeat the attempt until it meets no conflict, or the time is up."""
-    deadline = time.monotonic() + seconds
+    began = looked = time.monotonic()
     failures = 0
     while True:
         try:
             with Cancels():
                 return await attempt()
         except PyMongoError as error:
-            if not is_conflict(error) or time.monotonic() > deadline:
+            now = time.monotonic()
+            if not is_conflict(error) or now > began + seconds:
                 raise
         failures += 1
+        if when_stuck is not None and now > looked + IDLE:
+            looked = now
+            await when_stuck()
         await asyncio.sleep(PAUSES.delay(failures))
 
 
-def retry_conflicts_sync(attempt: Callable[[], T], seconds: float) -> T:
-    deadline = time.monotonic() + seconds
+def retry_conflicts_sync(
+    attempt: Callable[[], T], seconds: float, when_stuck: Callable[[], None]
+) -> T:
+    began = looked = time.monotonic()
     failures = 0
     while True:
         try:
             return attempt()
         except PyMongoError as error:
-            if not is_conflict(error) or time.monotonic() > deadline:
+            now = time.monotonic()
+            if not is_conflict(error) or now > began + seconds:
                 raise
         failures += 1
+        if now > looked + IDLE:
+            looked = now
+            when_stuck()
         time.sleep(PAUSES.delay(failures))
 
 

@@ -28,8 +28,10 @@ from headway.stores.mongodb.documents import (
     CollectionNames,
     JobCommands,
     MongoPart,
+    assignment,
     in_parts,
     maybe_moment,
+    maybe_stamp,
     micros,
     moment,
     new_document,
@@ -322,48 +324,35 @@ def _replacement(record: ScheduleRecord) -> Document:
         "declaration": record.declaration,
         "replaced": list(record.replaced),
         "next_at": stamp(record.next_at),
-        "waiting_tick": _maybe_stamp(record.waiting_tick),
-        "paused_at": _maybe_stamp(record.paused_at),
-        "last_tick": _maybe_stamp(record.last_tick),
-        "last_at": _maybe_stamp(record.last_at),
+        "waiting_tick": maybe_stamp(record.waiting_tick),
+        "paused_at": maybe_stamp(record.paused_at),
+        "last_tick": maybe_stamp(record.last_tick),
+        "last_at": maybe_stamp(record.last_at),
         "last_sequence_id": record.last_sequence_id,
         "fired": record.fired,
         "skipped": record.skipped,
         "runs": record.runs,
         "changed_at": stamp(record.changed_at),
     }
-    change = _change(values) | {"$setOnInsert": {"created_at": stamp(record.created_at)}}
+    change = assignment(values) | {"$setOnInsert": {"created_at": stamp(record.created_at)}}
     return {"q": {"_id": record.name}, "u": change, "upsert": True}
 
 
 def _advance(advance: ScheduleAdvance) -> Document:
     values: Document = {
         "next_at": stamp(advance.next_at),
-        "waiting_tick": _maybe_stamp(advance.waiting_tick),
+        "waiting_tick": maybe_stamp(advance.waiting_tick),
     }
     if advance.started is not None:
         tick, at, sequence_id = advance.started
         values |= {"last_tick": stamp(tick), "last_at": stamp(at), "last_sequence_id": sequence_id}
-    change = _change(values) | {
+    change = assignment(values) | {
         "$inc": {"fired": advance.fired, "skipped": advance.skipped, "runs": len(advance.runs)},
         "$push": {
             "history": {"$each": [_from_run(run) for run in advance.runs], "$slice": -KEPT_RUNS}
         },
     }
     return {"q": {"_id": advance.name}, "u": change}
-
-
-def _change(values: Document) -> Document:
-    """An update that sets fields; one without a value is left out."""
-    change: Document = {
-        "$set": {field: value for field, value in values.items() if value is not None}
-    }
-    gone = {field: "" for field, value in values.items() if value is None}
-    return change | {"$unset": gone} if gone else change
-
-
-def _maybe_stamp(value: datetime | None) -> int | None:
-    return None if value is None else stamp(value)
 
 
 def _to_record(document: Document) -> ScheduleRecord:

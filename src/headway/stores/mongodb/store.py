@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,7 @@ import pymongo
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.driver_info import DriverInfo
 from pymongo.errors import ConfigurationError as PyMongoConfigurationError
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.synchronous.client_session import ClientSession
@@ -43,19 +45,22 @@ from headway.runtime.cancellation import Cancels
 from headway.runtime.forks import Forkable
 from headway.stores.drive import drive, drive_sync
 from headway.stores.mongodb.audit import MongoAudit
-from headway.stores.mongodb.claim import MongoClaim
 from headway.stores.mongodb.documents import CollectionNames, MongoPart
 from headway.stores.mongodb.find import MongoFind
 from headway.stores.mongodb.insert import MongoInsert
+from headway.stores.mongodb.limits import MongoLimits
 from headway.stores.mongodb.manage import MongoManage
 from headway.stores.mongodb.migrate import applied_migrations, apply_migrations, migrations
 from headway.stores.mongodb.read import MongoRead
 from headway.stores.mongodb.runners import (
+    CLIENT,
     DRIVER_ERRORS,
     MongoRunner,
     MongoSyncRunner,
     begin,
     commit,
+    end_idle_transactions,
+    end_idle_transactions_sync,
     is_conflict,
     is_data_error,
     is_transient,
@@ -69,7 +74,7 @@ from headway.stores.mongodb.settle import MongoSettle
 from headway.stores.mongodb.statistics import MongoStatistics
 from headway.stores.mongodb.transfer import MongoTransfer
 from headway.stores.mongodb.workers import MongoWorkers
-from headway.stores.operation_retry import OperationRetry
+from headway.stores.operation_retry import OperationRetry, once_more
 from headway.stores.time_limits import LONGEST, TimeLimits
 
 P = ParamSpec("P")
@@ -95,7 +100,7 @@ OLDEST_WIRE_VERSION = 17
 
 class MongoStore(
     MongoInsert,
-    MongoClaim,
+    MongoLimits,
     MongoSettle,
     MongoRead,
     MongoFind,
@@ -182,6 +187,7 @@ class MongoStore(
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
+        made = partial(operation, *args, **kwargs)
         tries = TryCounter()
 
         async def attempt() -> T:
@@ -189,11 +195,15 @@ class MongoStore(
                 raise StoreClosed(self.name)
             runner = MongoRunner(self._client, self._database, is_verb=is_verb)
             with pymongo.timeout(limit):
-                return await runner.run(operation(*args, **kwargs), tries)
+                return await runner.run((once_more(made) if tries.uncertain else made)(), tries)
+
+        async def when_stuck() -> None:
+            if tries.brief and self._client is not None:
+                await end_idle_transactions(self._client)
 
         try:
             return await self._operation_retry.run(
-                lambda: retry_conflicts(attempt, limit or LONGEST), is_transient
+                lambda: retry_conflicts(attempt, limit or LONGEST, when_stuck), is_transient
             )
         except DRIVER_ERRORS as error:
             raise self._explained(error) from error
@@ -203,16 +213,21 @@ class MongoStore(
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
+        made = partial(operation, *args, **kwargs)
         tries = TryCounter()
 
         def attempt() -> T:
             runner = MongoSyncRunner(self._get_sync_client(), self._database, is_verb=is_verb)
             with pymongo.timeout(limit):
-                return runner.run(operation(*args, **kwargs), tries)
+                return runner.run((once_more(made) if tries.uncertain else made)(), tries)
+
+        def when_stuck() -> None:
+            if tries.brief:
+                end_idle_transactions_sync(self._get_sync_client())
 
         try:
             return self._operation_retry.run_sync(
-                lambda: retry_conflicts_sync(attempt, limit or LONGEST), is_transient
+                lambda: retry_conflicts_sync(attempt, limit or LONGEST, when_stuck), is_transient
             )
         except DRIVER_ERRORS as error:
             raise self._explained(error) from error
@@ -237,6 +252,7 @@ class MongoStore(
             except PyMongoError as error:
                 if is_first and (is_conflict(error) or is_transient(error)):
                     await tx.abort_transaction()
+                    tries.rolled_back()
                 raise
 
         # In a transaction of `begin` that has run no command yet, conflicts and dead connections
@@ -301,8 +317,11 @@ class MongoStore(
         """Nothing to do: every claim looks at all pending jobs."""
 
     def _is_verb(self, operation: Callable[..., Operation[Any]]) -> bool:
-        return isinstance(getattr(operation, "__self__", None), MongoPart) or only_reads(
-            operation, lock=False
+        """Whether the operation's `alone` commands need no transaction."""
+        return (
+            isinstance(getattr(operation, "__self__", None), MongoPart)
+            or only_reads(operation, lock=False)
+            or hasattr(operation, "atomic_from_lock")
         )
 
     def _connect(self) -> AsyncMongoClient[Document]:
@@ -322,7 +341,7 @@ class MongoStore(
 
     def _settings(self) -> dict[str, Any]:
         given = {name.lower() for name, _ in parse_qsl(self._url.partition("?")[2])}
-        settings = {**SETTINGS, "maxPoolSize": self._connections}
+        settings = {**SETTINGS, "driver": DriverInfo(CLIENT), "maxPoolSize": self._connections}
         return {name: value for name, value in settings.items() if name.lower() not in given}
 
     @asynccontextmanager

@@ -49,10 +49,8 @@ class MongoWorkers(MongoPart):
             "running": worker.running,
             "started_at": {"$ifNull": ["$started_at", present(now)]},
             "seen_at": present(now),
-            # Pairs: a name may contain a dot or a dollar, which a field's name may not.
-            "schedules": None
-            if worker.schedules is None
-            else literal([list(pair) for pair in worker.schedules.items()]),
+            "schedules": _pairs(worker.schedules),
+            "limits": _pairs(worker.limits),
         }
         yield self._commands.upsert(self._names.worker, worker.id, {"$set": change})
         if worker.schedules is None:
@@ -76,9 +74,8 @@ class MongoWorkers(MongoPart):
                 running=document["running"],
                 started_at=moment(document["started_at"]),
                 seen_at=moment(document["seen_at"]),
-                schedules=None
-                if document.get("schedules") is None
-                else dict(document["schedules"]),
+                schedules=_declared(document.get("schedules")),
+                limits=_declared(document.get("limits")),
             )
             for document in documents
         ]
@@ -99,3 +96,12 @@ class MongoWorkers(MongoPart):
             alone=True,
         )
         return int(reply["n"])
+
+
+def _pairs(declared: dict[str, str] | None) -> Document | None:
+    """Pairs: a name may contain a dot or a dollar, which a field's name may not."""
+    return None if declared is None else literal([list(pair) for pair in declared.items()])
+
+
+def _declared(pairs: list[tuple[str, str]] | None) -> dict[str, str] | None:
+    return None if pairs is None else dict(pairs)

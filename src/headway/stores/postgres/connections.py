@@ -29,11 +29,13 @@ SETTINGS = (
     "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_sort = off;"
     " set enable_hashjoin = off; set enable_mergejoin = off; set jit = off; set timezone = 'UTC'"
 )
+BEGIN = "begin isolation level read committed"
+"""A statement after a lock must see what was committed meanwhile, whatever the default is."""
 
 
 # Behind a pooler the next transaction may run on another server connection, and another client may
 # get this one: settings last for a transaction only, and no statement is prepared.
-BEGIN_POOLED = "begin; " + SETTINGS.replace("set ", "set local ")
+BEGIN_POOLED = f"{BEGIN}; " + SETTINGS.replace("set ", "set local ")
 
 NO_COPY = (UniqueViolation, FeatureNotSupported)
 """An earlier try has stored the jobs, or row-level security is on: COPY fails, insert works."""
@@ -126,7 +128,7 @@ class PostgresRunner:
                 await self._connection.rollback()
                 self._began = False
         if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
-            await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+            await self._connection.execute(BEGIN_POOLED if self._pooled else BEGIN)
             self._began = True
         await self._cursor.execute(
             statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
@@ -134,7 +136,7 @@ class PostgresRunner:
         return await self._cursor.fetchall() if self._cursor.description else ()
 
     async def _copy(self, statement: CopyStatement) -> Sequence[Row]:
-        await self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+        await self._connection.execute(BEGIN_POOLED if self._pooled else BEGIN)
         self._began = True
         async with self._cursor.copy(statement.into.encode()) as data:
             await data.write(statement.lines())
@@ -165,7 +167,7 @@ class PostgresSyncRunner:
                 self._connection.rollback()
                 self._began = False
         if not self._began and (self._pooled or not (statement.alone and self._is_verb)):
-            self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+            self._connection.execute(BEGIN_POOLED if self._pooled else BEGIN)
             self._began = True
         self._cursor.execute(
             statement.sql.encode(), text_parameters(statement), prepare=not statement.varied
@@ -173,7 +175,7 @@ class PostgresSyncRunner:
         return self._cursor.fetchall() if self._cursor.description else ()
 
     def _copy(self, statement: CopyStatement) -> Sequence[Row]:
-        self._connection.execute(BEGIN_POOLED if self._pooled else "begin")
+        self._connection.execute(BEGIN_POOLED if self._pooled else BEGIN)
         self._began = True
         with self._cursor.copy(statement.into.encode()) as data:
             data.write(statement.lines())

@@ -27,8 +27,11 @@ NO_KEY = [("", 0)]
 class SqlLimits(SqlPart):
     @reading
     def queue_state(self, name: str, *, lock: bool = False) -> Operation[QueueState | None]:
-        statement = "queue_state_locked" if lock else "queue_state"
-        rows = yield Statement(self._sql[statement], (name,), alone=not lock)
+        statement = self._sql["queue_state_locked" if lock else "queue_state"]
+        rows = yield Statement(statement, (name,), alone=not lock)
+        if lock and not rows:
+            yield Statement(self._sql["add_queue"], (name,))
+            rows = yield Statement(statement, (name,))
         return self._state(rows[0]) if rows else None
 
     @reading
@@ -52,8 +55,10 @@ class SqlLimits(SqlPart):
         )
 
     @reading
-    def running_keys(self, queue: str) -> Operation[Mapping[str | None, int]]:
-        rows = yield Statement(self._sql["running_keys"], (queue,), alone=True)
+    def running_keys(
+        self, queue: str, *, by_key: bool = True
+    ) -> Operation[Mapping[str | None, int]]:
+        rows = yield Statement(self._sql["running_keys"], (queue, by_key), alone=True)
         return dict(rows)
 
     @reading

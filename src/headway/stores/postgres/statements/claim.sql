@@ -30,9 +30,10 @@ where j.ctid = any(array(
         limit span.most
         for update skip locked
     ) due
-    where $12::bool or not exists (
+    where not exists (
         select from /*headway*/queue q
-        where q.name = span.queue and (q.paused_at is not null or q.limited)
+        where q.name = span.queue
+            and (q.paused_at is not null or (q.limited and not $12::bool))
     )
     limit $10::int
 ))

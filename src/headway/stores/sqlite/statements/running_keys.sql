@@ -1,2 +1,5 @@
 -- The permits in use are the running jobs themselves. Few jobs run, so all of them are read.
-select key, count(*) from /*headway*/job where state = 'running' and queue = ?1 group by key
+select case when ?2 then key end as key, count(*)
+from /*headway*/job
+where state = 'running' and queue = ?1
+group by 1

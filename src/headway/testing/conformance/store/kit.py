@@ -248,6 +248,7 @@ def definition(timetable: Timetable | None = None, **fields: Any) -> ScheduleDef
         "max_attempts": 20,
         "max_losses": 5,
         "timeout": None,
+        "key": None,
     }
     job |= {name: fields.pop(name) for name in list(fields) if name in job}
     return ScheduleDefinition(
