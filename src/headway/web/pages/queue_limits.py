@@ -23,8 +23,8 @@ NO_LIMIT = "none"
 """What a field holds for no limit, whatever is declared."""
 OR_NONE = f", or {NO_LIMIT} for no limit"
 DONE = {
-    "limit": "Limits set. They hold from the next claim on; jobs that run go on.",
-    "clear": "Overrides taken back: the declared limits hold.",
+    "limit": "Limits set. They apply from the next claim on; running jobs go on.",
+    "clear": "Overrides taken back: the declared limits apply.",
     "release": "Holds released.",
 }
 
