@@ -73,8 +73,8 @@ class Effects:
         self.scheduled[queue, type] = notification if known is None else known.joined(notification)
 
     def free_permit(self, queue: str, since: datetime) -> None:
-        """A job of a queue with limits is not running any more: another one may be claimed, of any
-        type."""
+        """A job of a queue that may have limits is not running any more: another one may be
+        claimed, of any type."""
         self.schedule(queue, ANY_TYPE, since)
 
     def change_limits(self, queue: str) -> None:
@@ -124,9 +124,10 @@ class Effects:
         self.ended.append(job.sequence_id)
 
     def take(self, job: JobRecord, reason: str) -> None:
-        """A worker that runs the job does not hold it any more."""
+        """A worker that runs the job does not hold it any more, and the job has no permit."""
         if job.state is JobState.RUNNING:
             self.lost.append(OwnershipLost(job.id, reason, job.worker))
+            self.free_permit(job.queue, job.run_at)
 
     def complete(self, job: JobRecord) -> None:
         """The job was completed without a worker."""

@@ -68,7 +68,7 @@ class Publisher:
             self._notifier.publish_soon(notifications)
 
     def wake_others(self, notification: JobsScheduled) -> None:
-        """Wake workers of other processes, not the own one."""
+        """Wake other workers: the own one cannot use this."""
         if self._notifier is not None:
             self._notifier.publish_soon([notification])
 

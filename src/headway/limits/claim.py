@@ -48,10 +48,10 @@ class LimitedClaim(msgspec.Struct, kw_only=True):
     """The answer of a claim from a queue with limits."""
 
     jobs: list[ClaimedJob]
-    permits: bool = False
-    """The queue has limits that jobs wait for until another one ends."""
     rated: bool = False
     """The queue has a rate."""
+    counted: bool = True
+    """Running jobs are counted: one that ends leaves its permit to another."""
     limited: bool = True
     """False: the queue has no limits any more, and was claimed from as any other."""
     wait: PermitWait | None = None
@@ -134,7 +134,8 @@ def claim_limited(
             return _answer(limits, taken)
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
-        return LimitedClaim(jobs=jobs, limited=False, more=len(jobs) >= order.limit > 0)
+        more = len(jobs) >= order.limit > 0
+        return LimitedClaim(jobs=jobs, limited=False, counted=False, more=more)
     if state.paused_at is not None:
         return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
@@ -160,7 +161,7 @@ def _answer(
 ) -> LimitedClaim:
     return LimitedClaim(
         jobs=jobs,
-        permits=limits.running is not None or limits.per_key is not None,
+        counted=limits.running is not None or limits.per_key is not None,
         rated=limits.rate is not None,
         wait=wait,
         more=more,
@@ -205,10 +206,12 @@ def _claim(
         if full and not more and (yield from _is_due(store, order, full, at)):
             again = turns.keyless_in(share.name)
             wait = _key_wait(state_now, limits, full, time, again)
+    elif wait is not None:
+        more = False
+        if not jobs and not (yield from _is_due(store, order, None, at)):
+            wait = None
     elif jobs:
-        more = wait is None
-    elif wait is not None and not jobs and not (yield from _is_due(store, order, None, at)):
-        wait = None
+        more = True
     return (
         yield from _keep(store, state, state_now, limits, jobs, granted.free, wait, time, more=more)
     )
@@ -273,9 +276,10 @@ def _key_wait(
     """What jobs of full keys wait for; `again`: seconds until the next look for other reasons."""
     held = None if now is None else next_key(state, now)
     soonest = min((each for each in (held, again) if each is not None), default=None)
+    key = min(full)
     if held is not None and full <= state.held_keys.keys():
-        return PermitWait(limit=Limit.HELD, again_in=soonest)
-    return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest)
+        return PermitWait(limit=Limit.HELD, again_in=soonest, key=key)
+    return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest, key=key)
 
 
 def _claim_by_key(

@@ -90,6 +90,7 @@ class Runner:
         self._left_behind = False
         """A handler in a thread did not end when it was told to."""
         self._isolation = Isolation()
+        self._holds = environment.failures("limits")
 
     @property
     def tasks(self) -> set[asyncio.Task[None]]:
@@ -325,13 +326,16 @@ class Runner:
         does not take that, only this job waits."""
         claimed = attempt.claimed
         key = claimed.key if asked.key else None
+        if attempt.timer is not None:
+            attempt.timer.cancel()
         try:
             until = await self._store.run(
                 hold, self._store, claimed.queue, key, asked.schedule, now=self._clock.now()
             )
-        except Exception as error:
-            self._transactions.failures.failed(error)
+        except (Exception, asyncio.CancelledError) as error:
+            self._holds.failed(error)
             return Reschedule(claimed.id, claimed.lease.token, asked.schedule)
+        self._holds.ended()
         self._observers.observe(QueueHeld(claimed.queue, key, until, claimed.id, claimed.type))
         return Release(claimed.id, claimed.lease.token)
 

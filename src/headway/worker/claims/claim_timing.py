@@ -75,6 +75,7 @@ class ClaimTiming:
     def expect_notified(self, notification: JobsScheduled) -> None:
         """Another process, or a client of this one, scheduled jobs of this worker's queues."""
         self._hinted = self._hinted or notification.type != ANY_TYPE
+        self._end_rest(notification)
         # Its run_at may lie ahead, but the clocks may differ. Looking once too often is cheap.
         self.expect()
         if notification.run_at is not None:
@@ -91,9 +92,23 @@ class ClaimTiming:
         if not self.concerns(notification):
             return False
         self._hinted = self._hinted or notification.type != ANY_TYPE
-        wakes = seconds <= 0 and self.is_idle()
+        queue = self._slots[notification.queue]
+        wakes = seconds <= 0 and self.is_idle() and self._slots.can_start(queue.name) > 0
+        if notification.type == ANY_TYPE:
+            self._end_rest(notification)
+            queue.freed = queue.freed or wakes
         self.expect(seconds)
         return wakes
+
+    def _end_rest(self, notification: JobsScheduled) -> None:
+        """A claim may be granted again: permits are free, or (no count) limits have changed. Free
+        permits do not help while a rate or a hold keeps the queue waiting."""
+        queue = self._slots[notification.queue]
+        if notification.type == ANY_TYPE and (
+            not notification.count or queue.again_at <= self._clock.monotonic()
+        ):
+            queue.rests_until = 0.0
+            queue.told = True
 
     def is_idle(self) -> bool:
         """Whether this worker has room and neither looks nor has reason to; may be asked from any

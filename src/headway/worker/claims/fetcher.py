@@ -34,6 +34,11 @@ from headway.worker.tracebacks import type_name
 
 SHORTEST_WAIT = 0.001
 """Seconds until the next look at a queue whose rate allows a start at once."""
+FULL_FOR = 0.05
+"""Seconds that a queue without free permits is left alone, unless one is said to be free."""
+CLOSED_FOR = 0.5
+"""Seconds that a queue is left alone at most, while a rate or a hold keeps it waiting: limits may
+have changed without a notification."""
 LAST_LOOK = 2.0
 """Seconds that a stopping worker looks for the jobs of an unanswered claim."""
 TRIES_TOGETHER = 3
@@ -82,6 +87,8 @@ class Fetcher:
         self.failures = environment.failures("fetcher")
         self._outputs = environment.failures("fetcher")
         """Of reading what blockers yielded."""
+        self._asked: set[str] = set()
+        """Queues with limits that the last claim asked."""
         self._unanswered: ClaimOrder | None = None
         """A claim that failed: the store may have granted it, and the answer was lost."""
 
@@ -93,7 +100,7 @@ class Fetcher:
         while not schedule.stopped.is_set():
             self._give_back_waiting()
             self._slots.measure(self._clock.monotonic())
-            shares, limit = self._slots.shares(self._settings.batch_size)
+            shares, limit = self._shares(self._settings.batch_size)
             if schedule.left_out and self._most_atomic(1):
                 schedule.left_out = False
                 schedule.wanted = True
@@ -102,7 +109,10 @@ class Fetcher:
                 schedule.left_out = True
             if schedule.drain and not self._held and not self._is_refused():
                 schedule.wanted = True
+            if limit and not shares and self._unanswered is None:  # all of them rest
+                schedule.wanted = False
             if not schedule.wanted or not limit or schedule.committer_behind:
+                self._pass_on_permits()
                 await schedule.rest()
                 continue
             idle = not self._held
@@ -119,6 +129,7 @@ class Fetcher:
             finally:
                 schedule.claiming = False
             self.failures.ended()
+            self._pass_on_permits()
             schedule.empty_claims = 0 if count else schedule.empty_claims + 1
             self._looked_everywhere = self._looked_everywhere and not count
             if full and self._one_queue:
@@ -139,6 +150,8 @@ class Fetcher:
                 if self._looked_everywhere:
                     return True
                 await self._look_everywhere()
+        self._asked.clear()
+        self._pass_on_permits()
         if self._unanswered is not None:  # what it took is given back with all the rest
             self._unanswered = msgspec.structs.replace(self._unanswered, limit=0)
             with contextlib.suppress(Exception):
@@ -147,8 +160,26 @@ class Fetcher:
         return False
 
     def _is_refused(self) -> bool:
-        """Whether due jobs wait for a limit of their queue."""
-        return any(queue.refused_at is not None for queue in self._slots.queues)
+        """Whether due jobs wait for a limit of their queue, and time will end that."""
+        return self._clock.now() is None and any(
+            queue.refused_at is not None for queue in self._slots.queues
+        )
+
+    def _shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
+        """How many jobs of which queues to claim, but for queues that would refuse that."""
+        shares, limit = self._slots.shares(most)
+        now = self._clock.monotonic()
+        return tuple(each for each in shares if self._slots[each.name].rests_until <= now), limit
+
+    def _pass_on_permits(self) -> None:
+        """Wake other workers for permits that this one kept for itself and has not asked for: other
+        queues came first and took its slots, or it stops."""
+        now = self._clock.monotonic()
+        for queue in self._slots.queues:
+            if queue.freed:
+                queue.freed = False
+                if queue.name not in self._asked and queue.again_at <= now:
+                    self._publisher.wake_others(JobsScheduled(queue.name, ANY_TYPE, 1))
 
     async def _look_everywhere(self) -> None:
         """Before a drain ends: give back the jobs of dead workers, and have the next claim look at
@@ -168,6 +199,7 @@ class Fetcher:
     async def _claim(self, shares: tuple[QueueShare, ...], limit: int) -> tuple[int, bool]:
         """Claim jobs and put them into their slots; how many there were, and whether there may be
         more."""
+        self._asked.clear()
         atomic = self._most_atomic(limit)
         if atomic == limit:
             return await self._claim_types(self._types, shares, limit)
@@ -179,9 +211,9 @@ class Fetcher:
             self._dispatch()
         if not full:
             return count, False
-        shares, room = self._slots.shares(limit - count)
+        shares, room = self._shares(limit - count)
         full = False
-        if room and self._plain_types:
+        if room and shares and self._plain_types:
             others, full = await self._claim_types(self._plain_types, shares, room)
             count += others
         self._schedule.left_out = not self._most_atomic(1)
@@ -204,10 +236,14 @@ class Fetcher:
         """Claim from the queues in their order: from those without limits in one statement."""
         if self._unanswered is not None:
             return await self._send(self._unanswered)
+        only_healthy = self._slots.only_healthy
         count, full = 0, False
         left = shares
         while left and count < limit:
             is_limited = self._slots[left[0].name].limited
+            if is_limited:
+                at_once = self._slots.can_start(left[0].name)
+                left = (msgspec.structs.replace(left[0], at_once=at_once), *left[1:])
             together = 1
             while not is_limited and together < len(left):
                 if self._slots[left[together].name].limited:
@@ -220,14 +256,25 @@ class Fetcher:
                 queues=left[:together],
                 types=types,
                 limit=limit - count,
-                most_losses=SUSPECT - 1 if self._slots.only_healthy else None,
+                most_losses=SUSPECT - 1 if only_healthy else None,
                 limited=is_limited,
             )
             left = left[together:]
             claimed, more = await self._send(order)
             count += claimed
             full = full or more
+        if only_healthy and not count and not self._is_refused():
+            full = self._end_healthy_turn()
         return count, full
+
+    def _end_healthy_turn(self) -> bool:
+        """Nothing healthy waits; whether suspects may be claimed now. While a suspect runs, none of
+        the others is wanted either."""
+        slots = self._slots
+        if slots.reserved or slots.suspected is not None:
+            return False
+        slots.end_turn()
+        return True
 
     async def _send(self, order: ClaimOrder) -> tuple[int, bool]:
         """Send a claim; how many jobs it gave, and whether there may be more."""
@@ -239,6 +286,8 @@ class Fetcher:
             if order.limited:
                 if self._schedule.take_hint():
                     self._turns.hint()
+                self._asked.add(order.queues[0].name)
+                slots[order.queues[0].name].told = False
                 limited = await self._store.run(
                     claim_limited, self._store, order, self._turns, now=self._clock.now()
                 )
@@ -255,15 +304,10 @@ class Fetcher:
         self._unanswered = None
         if limited is not None:
             self._follow_limits(order.queues[0].name, limited)
-        only_healthy = order.most_losses is not None
-        if not only_healthy:
+        if order.most_losses is None:
             slots.probing = False
         if not claimed:
-            # Nothing healthy waits. While a suspect runs, none of the others is wanted either.
-            ended = only_healthy and not slots.reserved and slots.suspected is None
-            if ended:
-                slots.end_turn()
-            return 0, ended
+            return 0, False
         await self._receive(claimed, sent + lease_for)
         if limited is not None:
             return len(claimed), limited.more
@@ -279,26 +323,34 @@ class Fetcher:
         slots, worker = self._slots[queue], self._settings.worker_id
         now = self._clock.monotonic()
         slots.limited = answer.limited
-        slots.permits = answer.permits
+        slots.counted = answer.counted
         slots.rated = slots.rated or answer.rated
         if answer.jobs and slots.refused_at is not None and self._observers.active:
             refused_for = now - slots.refused_at
-            present = datetime.now(UTC)
+            present = self._clock.now() or datetime.now(UTC)
             waited = tuple(
                 max(min((present - job.run_at).total_seconds(), refused_for), 0.0)
                 for job in answer.jobs
             )
             self._observers.observe(PermitsGranted(worker, queue, waited))
-        if answer.wait is None:
+        wait = answer.wait
+        if wait is None or wait.again_in is None:
+            slots.again_at = 0.0
+        if wait is None:
             slots.refused_at = None
         else:
             if slots.refused_at is None:
                 slots.refused_at = now
             if self._observers.active:
-                wait = answer.wait
                 self._observers.observe(ClaimRefused(worker, queue, wait.limit, wait.again_in))
-            if answer.wait.again_in is not None:
-                self._schedule.expect(max(answer.wait.again_in, SHORTEST_WAIT))
+            if wait.again_in is not None:
+                again_in = max(wait.again_in, SHORTEST_WAIT)
+                if not now < slots.again_at <= now + again_in:  # it looks then already
+                    slots.again_at = now + again_in
+                    self._schedule.expect(again_in)
+            if wait.key is None and not slots.told and self._clock.now() is None:
+                full_until = now + FULL_FOR
+                slots.rests_until = min(slots.again_at or full_until, now + CLOSED_FOR)
         if answer.others:
             self._publisher.wake_others(JobsScheduled(queue, ANY_TYPE, answer.others))
 

@@ -24,16 +24,20 @@ class QueueSlots:
     """The slots of one queue."""
 
     __slots__ = (
+        "again_at",
         "ahead",
+        "counted",
+        "freed",
         "limit",
         "limited",
         "name",
-        "permits",
         "rate",
         "rated",
         "refused_at",
+        "rests_until",
         "running",
         "started",
+        "told",
         "waiting",
         "weight",
     )
@@ -53,12 +57,20 @@ class QueueSlots:
         """How many may wait here, claimed, for a slot."""
         self.limited = False
         """The queue has limits that hold for all workers."""
-        self.permits = False
-        """Jobs wait for one of its running jobs to end."""
         self.rated = False
         """One of them is a rate."""
+        self.counted = False
+        """A job that ends leaves its permit to another."""
+        self.freed = False
+        """This worker keeps a free permit for itself: no other worker was woken for it."""
         self.refused_at: float | None = None
         """When claims were first refused by a limit, since one was not."""
+        self.again_at = 0.0
+        """When this worker looks again, because a limit allows the next start then."""
+        self.rests_until = 0.0
+        """Until then a claim would be refused again."""
+        self.told = False
+        """Permits are said to be free, or limits to have changed, since the last claim was sent."""
 
 
 class Slots:
@@ -189,15 +201,18 @@ class Slots:
             return (), 0
         shares: list[QueueShare] = []
         room = 0
-        slots = self.concurrency - self.running - self.waiting
         for queue in self._in_order():
-            now = queue.limit - queue.running - len(queue.waiting)
-            free = now + queue.ahead
+            free = queue.limit - queue.running - len(queue.waiting) + queue.ahead
             if free > 0 and len(queue.waiting) <= queue.ahead // 2:
-                at_once = max(min(now, slots), 0) if queue.limited else None
-                shares.append(QueueShare(queue.name, min(free, wanted), at_once))
+                shares.append(QueueShare(queue.name, min(free, wanted)))
                 room += free
         return tuple(shares), min(wanted, room)
+
+    def can_start(self, queue: str) -> int:
+        """Jobs of the queue that could be started at once, if they were claimed now."""
+        slots = self._by_name[queue]
+        own = slots.limit - slots.running - len(slots.waiting)
+        return max(min(own, self.concurrency - self.running - self.waiting), 0)
 
     def _oldest_first(self) -> Iterable[QueueSlots]:
         """The queues with waiting jobs, the oldest claim first: so weights count for starts as they
