@@ -47,7 +47,6 @@ async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None
 
 def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {
-        "priorities",
         "lock_keys",
         "lock_jobs",
         "delete_keys",
@@ -58,6 +57,7 @@ def test_both_stores_know_the_same_verbs() -> None:
         "delete_blockers",
         "delete_progress",
         "insert_following",
+        "limited",
     }
     assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite
 
