@@ -162,6 +162,16 @@ async def test_permits_of_a_queue(shop: Shop, clock: ManualClock) -> None:
     assert found.keys == (KeyUse("b", 2), KeyUse("a", 1))
 
 
+async def test_weights_are_not_listed(shop: Shop) -> None:
+    await declared(shop, fair=True, weights={"a": 3})
+    found = await permits(shop)
+    assert found.declared.weights == found.effective.weights == {"a": 3}
+    (listed,) = [each for each in await shop.app.questions.queues() if each.name == "money"]
+    fair = QueueLimits(fair=True)
+    assert listed.permits == replace(found, declared=fair, effective=fair)
+    assert listed.permits.declared_by == 1
+
+
 async def test_shown_keys_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.admin.limits.permit_details.SHOWN_KEYS", 2)
     await declared(shop, running=50)
