@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headway import Headway, Job, WorkerSettings
-from headway.domain.job import ClaimedJob
+from headway.domain.job import ClaimedJobs
 from headway.domain.orders import ClaimOrder
 from headway.ports.notifications import JobsScheduled, Notification
 from headway.ports.notifier import Notifier
@@ -38,9 +38,7 @@ class Counting(MemoryStore):
         super().__init__()
         self.claims = 0
 
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         self.claims += 1
         return (yield from super().claim(order, now=now))
 
