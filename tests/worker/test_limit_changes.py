@@ -19,8 +19,8 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.job import JobState
-from headway.domain.limits.queue_limits import LimitsOverride, QueueLimits
 from headway.domain.lifecycle import after_expiry
+from headway.domain.limits.queue_limits import LimitsOverride, QueueLimits
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
 from headway.jobs.ids import new_token
