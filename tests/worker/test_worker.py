@@ -20,7 +20,7 @@ from headway.domain.events import (
     JobRescheduled,
 )
 from headway.domain.failure import decode_failure
-from headway.domain.job import ClaimedJob, JobState, NewJob
+from headway.domain.job import ClaimedJobs, JobState, NewJob
 from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.errors import ConfigurationError, Failure, Unrecoverable
@@ -171,11 +171,9 @@ async def test_nothing_a_handler_raises_ends_the_worker(
 class Confused(MemoryStore):
     """Hands out jobs of a type that nobody asked for."""
 
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         claimed = yield from super().claim(order, now=now)
-        return [msgspec.structs.replace(job, type="gone") for job in claimed]
+        return ClaimedJobs(msgspec.structs.replace(job, type="gone") for job in claimed)
 
 
 async def test_a_job_whose_handler_is_gone_is_dead_lettered_with_the_reason() -> None:

@@ -21,7 +21,7 @@ from headway.domain.events import (
     WorkerTroubled,
 )
 from headway.domain.failure import decode_failure
-from headway.domain.job import ClaimedJob, JobState
+from headway.domain.job import ClaimedJobs, JobState
 from headway.domain.orders import ClaimOrder
 from headway.domain.retry import Fixed
 from headway.errors import StoreUnreachable
@@ -48,9 +48,7 @@ class Counting(MemoryStore):
         super().__init__()
         self.claims: list[tuple[ClaimOrder, int]] = []
 
-    def claim(
-        self, order: ClaimOrder, *, now: datetime | None = None
-    ) -> Operation[list[ClaimedJob]]:
+    def claim(self, order: ClaimOrder, *, now: datetime | None = None) -> Operation[ClaimedJobs]:
         claimed = yield from super().claim(order, now=now)
         self.claims.append((order, len(claimed)))
         return claimed
