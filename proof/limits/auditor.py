@@ -49,18 +49,24 @@ class Auditor:
     def _run(self) -> None:
         try:
             if self._database.kind == "postgres":
-                question = SAMPLE.format(job="headway.job", queue="headway.queue").encode()
-                with psycopg.connect(self._database.dsn, autocommit=True) as connection:
-                    while not self._stopped.wait(self._pause):
-                        self.take(connection.execute(question).fetchall())
+                self._sample_postgres()
             else:
-                question = SAMPLE.format(job="headway_job", queue="headway_queue")
-                path = self._database.dsn.removeprefix("sqlite:///")
-                with closing(sqlite3.connect(path, timeout=60)) as connection:
-                    while not self._stopped.wait(self._pause):
-                        self.take(connection.execute(question).fetchall())
+                self._sample_sqlite()
         except BaseException as error:
             self.error = error
+
+    def _sample_postgres(self) -> None:
+        question = SAMPLE.format(job="headway.job", queue="headway.queue").encode()
+        with psycopg.connect(self._database.dsn, autocommit=True) as connection:
+            while not self._stopped.wait(self._pause):
+                self.take(connection.execute(question).fetchall())
+
+    def _sample_sqlite(self) -> None:
+        question = SAMPLE.format(job="headway_job", queue="headway_queue")
+        path = self._database.dsn.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=60)) as connection:
+            while not self._stopped.wait(self._pause):
+                self.take(connection.execute(question).fetchall())
 
     def take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """One sample. A limit that was lowered may be exceeded, but then nothing is started: what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import defaultdict
 from statistics import median
 
 from proof.limits.auditor import Auditor
@@ -18,17 +19,18 @@ LEASE = 3.0
 SETTINGS = {"lease_for": LEASE, "concurrency": 20, "poll_every": 1.0}
 RECOVERY = LEASE + 1.5
 """The lease, a second for the reaper, and half a second for slow machines."""
-HANDOVER = 0.1
-"""Seconds from the end of a job to the next start in a full queue, in the median."""
+HANDOVER = 0.25
+"""Seconds from the end of a job to the next start in a full queue, in the median: on an idle
+machine it is a few milliseconds."""
 ROUNDS = 2
 DRAIN = 60.0
 
 
 def drain(run: PartRun, database: Database, load: Load, workers: Workers) -> None:
-    """Start nothing more, strike nobody, and wait until everything has ended."""
-    load.stop()
+    """Strike nobody, start nothing more, and wait until everything has ended."""
     workers.settings |= {"killed_in_claims": 0.0, "frozen_in_claims": 0.0}
-    workers.renew()
+    workers.renew()  # a frozen one may hold a lock that the load waits for
+    load.stop()
     began = time.monotonic()
     while (stuck := left(database)) and time.monotonic() - began < DRAIN:
         workers.look_for(0.2)
@@ -38,9 +40,12 @@ def drain(run: PartRun, database: Database, load: Load, workers: Workers) -> Non
     run.check(not unstopped, f"{database.kind}: {len(unstopped)} workers did not stop")
 
 
-def check_record(run: PartRun, database: Database, workers: Workers, auditor: Auditor) -> Playback:
+def check_record(
+    run: PartRun, database: Database, workers: Workers, auditor: Auditor, *, calm_until: float
+) -> Playback:
+    """`calm_until`: how long permits are expected to be handed over quickly."""
     kind = database.kind
-    playback = Playback(workers.killed)
+    playback = Playback(workers.killed, calm_until)
     turns = _Turns()
     playback.play(read(database), turns.take)
     run.figure(f"{kind}: strikes", dict(workers.strikes))
@@ -59,8 +64,7 @@ def check_record(run: PartRun, database: Database, workers: Workers, auditor: Au
     rounds = turns.rounds(database)
     if run.check(bool(rounds), f"{kind}: no job of a small tenant"):
         run.figure(f"{kind}: rounds that small tenants wait", _quantiles(rounds))
-        p99 = rounds[int(len(rounds) * 0.99)]
-        run.check(p99 <= ROUNDS, f"{kind}: small tenants wait {p99:.1f} rounds")
+        run.check(rounds[-1] <= ROUNDS, f"{kind}: small tenants wait {rounds[-1]:.1f} rounds")
     return playback
 
 
@@ -77,26 +81,29 @@ def _check_recoveries(run: PartRun, kind: str, playback: Playback, workers: Work
 
 
 class _Turns:
-    """How many starts of the fair queue a small tenant waits for."""
+    """How long the jobs of small tenants wait, in rounds: each worker serves the keys in turn."""
 
     def __init__(self) -> None:
-        self._starts: list[float] = []
+        self._starts: dict[str, list[float]] = defaultdict(list)
+        """Of the fair queue, by worker."""
         self._first: dict[str, float] = {}
 
     def take(self, note: Note) -> None:
         if note.queue == "fair" and note.what == "start":
-            self._starts.append(note.at)
+            self._starts[note.worker or ""].append(note.at)
             if note.version == 1 and note.key != BIG and note.id is not None:
                 self._first[note.id] = note.at
 
     def rounds(self, database: Database) -> list[float]:
-        """For every job of a small tenant, in rounds: each key has its turn once in a round."""
-        starts = sorted(self._starts)
+        """For every job of a small tenant, the most starts of one worker before it, in rounds."""
         waited: list[float] = []
         for id, created in database.ask(CREATED[database.kind]):
             if (at := self._first.get(id)) is not None:
-                between = bisect_left(starts, at) - bisect_left(starts, created)
-                waited.append(between / (SMALL + 1))
+                most = max(
+                    bisect_left(starts, at) - bisect_left(starts, created)
+                    for starts in self._starts.values()
+                )
+                waited.append(most / (SMALL + 1))
         return sorted(waited)
 
 

@@ -18,7 +18,6 @@ from proof.tools.databases import Database
 
 WAITING = "select queue, count(*) from {job} where state = 'pending' group by queue"
 WAITING_KEYS = "select distinct key from {job} where state = 'pending' and queue = 'fair'"
-LOOK_EVERY = 0.25
 CHANGES: tuple[tuple[str, LimitsOverride | None], ...] = (
     ("capped", LimitsOverride(running=2)),
     ("rated", LimitsOverride(rate=Rate(6, per=1.0))),
@@ -45,6 +44,7 @@ class Pace:
     waiting: int
     change_every: float
     """Seconds between changes of limits; 0: none."""
+    look_every: float = 0.25
 
 
 class Load:
@@ -81,7 +81,7 @@ class Load:
                 if pace.change_every and time.monotonic() >= change_at:
                     change_at += pace.change_every
                     await self._change(work)
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(pace.look_every)
             for queue in {queue for queue, _ in CHANGES}:
                 await self._override(work, queue, None)
 

@@ -111,10 +111,9 @@ def watch(database: Database) -> None:
     if database.kind == "postgres":
         with psycopg.connect(database.dsn) as connection:
             connection.execute(POSTGRES)
-    else:
-        path = database.dsn.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.executescript(SQLITE)
+        return
+    with closing(sqlite3.connect(database.dsn.removeprefix("sqlite:///"))) as file, file:
+        file.executescript(SQLITE)
 
 
 def read(database: Database) -> Iterator[Note]:
@@ -159,6 +158,8 @@ class Playback:
 
     killed: dict[str, float] = field(default_factory=dict[str, float])
     """When a worker was killed."""
+    calm_until: float = float("inf")
+    """Handovers are measured until then."""
     violations: list[str] = field(default_factory=list[str])
     most: dict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
     starts: Counter[str] = field(default_factory=Counter[str])
@@ -171,6 +172,8 @@ class Playback:
     """When a worker was killed, and how long its permits stayed in use."""
     changes: int = 0
     """Changes of limits."""
+    highest: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """The highest cap that ever held, by queue and limit."""
 
     def play(self, notes: Iterable[Note], each: Callable[[Note], None] = lambda _: None) -> None:
         queues: dict[str, Queue] = defaultdict(Queue)
@@ -196,6 +199,9 @@ class Playback:
         if limits.get("rate") != queue.limits.get("rate"):
             queue.starts.clear()
         queue.limits = limits
+        for limit in ("running", "per_key"):
+            if (cap := limits.get(limit)) is not None:
+                self.highest[note.queue, limit] = max(self.highest[note.queue, limit], cap)
         queue.held = note.held or 0.0
         held = json.loads(note.held_keys or "{}")
         queue.held_keys = {key: datetime.fromisoformat(at).timestamp() for key, at in held.items()}
@@ -224,7 +230,7 @@ class Playback:
                 queue.starts.popleft()
             if len(queue.starts) > rate["limit"]:
                 self._violated(note, f"{len(queue.starts)} starts in {rate['per']} s")
-        if queue.freed:
+        if queue.freed and note.at < self.calm_until:
             self.handovers[note.queue].append(note.at - queue.freed.popleft())
 
     def _end(self, queue: Queue, note: Note) -> None:
@@ -239,7 +245,7 @@ class Playback:
         if len(queue.running) + 1 == queue.limits.get("running"):
             queue.freed.append(note.at)
         killed = self.killed.get(begun.worker or "")
-        if killed is not None and begun.at <= killed:
+        if killed is not None and begun.at <= killed < note.at:
             self.recoveries.append((killed, note.at - killed))
 
     def _violated(self, note: Note, what: str) -> None:

@@ -49,6 +49,8 @@ class Workers:
         """Of the workers that are started from now on."""
         self.frozen_for = 1.5
         """Seconds that a worker stays frozen at most."""
+        self.names: dict[int, str] = {}
+        """By pid."""
         self.killed: dict[str, float] = {}
         self.freezes: list[Freeze] = []
         self.strikes: Counter[str] = Counter()
@@ -57,7 +59,9 @@ class Workers:
     def _spawn(self) -> Member:
         name = f"worker-{next(self._numbers)}"
         settings = {**self.settings, "worker_id": name, "limited": True}
-        return Member(name, self._parent.spawn(self._database.dsn, self._logs, **settings))
+        pid = self._parent.spawn(self._database.dsn, self._logs, **settings)
+        self.names[pid] = name
+        return Member(name, pid)
 
     def kill_one(self) -> None:
         member = self._awake()

@@ -19,13 +19,15 @@ from proof.tools.part_run import PartRun
 from tests.support.servers.postgres import PostgresServer
 
 WORKERS = 3
-PACE = Pace(seconds=0.4, waiting=40, change_every=5.0)
+PACE = Pace(seconds=1.2, waiting=40, change_every=5.0, look_every=0.5)
 STRIKE_EVERY = 10.0
 """Seconds; kills and freezes take turns."""
 COMPARED = 600.0
 """Seconds at the beginning and at the end whose throughput is compared."""
 LEAST = 0.9
 WARM_UP = 5.0
+IN_CLAIMS = 0.00005
+"""How often a worker is struck after a step of a claim: each minute or two."""
 
 
 def prove(run: PartRun) -> None:
@@ -44,7 +46,9 @@ def _load(run: PartRun, database: PostgresDatabase, folder: Path, seconds: float
     logs = folder / "logs"
     logs.mkdir()
     with fork_server(folder) as parent:
-        workers = Workers(parent, database, logs, WORKERS, **SETTINGS, noted=False)
+        in_claims = {"killed_in_claims": IN_CLAIMS, "frozen_in_claims": IN_CLAIMS}
+        settings = {**SETTINGS, **in_claims, "noted": False}
+        workers = Workers(parent, database, logs, WORKERS, **settings)
         load = Load(database, PACE)
         auditor = Auditor(database, 0.1)
         began = time.time()
@@ -68,7 +72,7 @@ def _load(run: PartRun, database: PostgresDatabase, folder: Path, seconds: float
     run.check(load.error is None, f"the load failed: {load.error!r}")
     run.check(auditor.error is None, f"the auditor failed: {auditor.error!r}")
     run.figure("overrides", load.changes)
-    playback = check_record(run, database, workers, auditor)
+    playback = check_record(run, database, workers, auditor, calm_until=ended)
     compared = min(COMPARED, (ended - began) / 3)
     first = began + WARM_UP
     rates = [

@@ -17,7 +17,7 @@ from headway.domain.job import TERMINAL, JobState
 from headway.domain.lease import Verdict
 from headway.domain.orders import ClaimOrder
 from headway.domain.settlement import Complete, Fail, Lose, Release, Reschedule, Retry, Settlement
-from headway.ports.notifications import JobsScheduled, Notification, SequenceEnded
+from headway.ports.notifications import ANY_TYPE, JobsScheduled, Notification, SequenceEnded
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.transaction import MemoryTransaction
 from proof.simulation.memory import Changed
@@ -114,6 +114,8 @@ class Checker:
         match name:
             case "claim":
                 act.order = arguments[0]
+            case "claim_limited":
+                act.order = arguments[1]
             case "extend":
                 act.late = options.get("late", False)
                 self._extended(act, arguments[0], answer)
@@ -147,7 +149,7 @@ class Checker:
         match notification:
             case SequenceEnded(sequence_id) if sequence_id not in self.ended:
                 raise Violation("told after the commit", f"{notification} has not happened")
-            case JobsScheduled(queue, type_, _, datetime() as run_at):
+            case JobsScheduled(queue, type_, _, datetime() as run_at) if type_ != ANY_TYPE:
                 # What is told is a time before which the job is not due.
                 latest = self.due.get((queue, type_))
                 behind = latest is None or latest < run_at

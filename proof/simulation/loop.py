@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import heapq
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -35,6 +36,7 @@ class SimulatedProcess:
     def __init__(self, name: str) -> None:
         self.name = name
         self.dead = False
+        self.frozen_until = float("-inf")
         self.context = contextvars.copy_context()
         self.context.run(PROCESS.set, self)
         self.tasks: list[asyncio.Task[Any]] = []
@@ -73,6 +75,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now = 0.0
         self._ended = False
+        self._kept = 0
         self._clock_resolution = 1e-7
         self._selector = _Leap(self)
         self.set_exception_handler(lambda _loop, _context: None)
@@ -89,6 +92,36 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if handle._context is not None and handle._context.get(PROCESS) is process:
                 handle.cancel()
 
+    def freeze(self, process: SimulatedProcess, seconds: float) -> None:
+        """Nothing of a process runs for so long; then all of it goes on, in its order."""
+        process.frozen_until = self.now + seconds
+        ready = self._ready  # type: ignore[attr-defined]
+        for place, handle in enumerate(list(ready)):
+            if not handle._cancelled and _process_of(handle._context) is process:
+                ready[place] = events.Handle(_nothing, (), self, contextvars.Context())
+                self._keep(handle, process)
+        timers = self._scheduled  # type: ignore[attr-defined]
+        late = [
+            timer
+            for timer in sorted(timers, key=asyncio.TimerHandle.when)
+            if timer._when < process.frozen_until and _process_of(timer._context) is process
+        ]
+        for timer in late:
+            timer._when = self._after(process)
+        heapq.heapify(timers)
+
+    def _after(self, process: SimulatedProcess) -> float:
+        """The end of a freeze: a moment later for each that waits for it, to keep their order."""
+        self._kept += 1
+        return process.frozen_until + self._kept * 1e-12
+
+    def _keep(self, handle: asyncio.Handle, process: SimulatedProcess) -> None:
+        def resume() -> None:
+            if not process.dead:
+                self._ready.append(handle)  # type: ignore[attr-defined]
+
+        super().call_at(self._after(process), resume, context=contextvars.Context())
+
     def kill_all(self) -> None:
         """The simulation is over: nothing is scheduled any more."""
         self._ended = True
@@ -104,6 +137,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         if self._ended or _is_dead(context):
             return events.TimerHandle(when, callback, args, self, context)
+        process = _process_of(context)
+        if process is not None and when < process.frozen_until:
+            when = self._after(process)
         return super().call_at(when, callback, *args, context=context)
 
     def _call_soon(
@@ -111,6 +147,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         if self._ended or _is_dead(context):
             return events.Handle(callback, args, self, context)
+        process = _process_of(context)
+        if process is not None and self.now < process.frozen_until:
+            kept = events.Handle(callback, args, self, context)
+            self._keep(kept, process)
+            return kept
         handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
         return handle
 
@@ -126,6 +167,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None: ...
 
 
+def _process_of(context: contextvars.Context | None) -> SimulatedProcess | None:
+    return PROCESS.get() if context is None else context.get(PROCESS)
+
+
 def _is_dead(context: contextvars.Context | None) -> bool:
-    process = PROCESS.get() if context is None else context.get(PROCESS)
+    process = _process_of(context)
     return process is not None and process.dead
+
+
+def _nothing() -> None: ...

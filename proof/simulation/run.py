@@ -285,6 +285,8 @@ def on_virtual_time(world: World) -> Generator[None]:
             "headway.worker.worker_run",
         }:
             replace(module, "datetime", VirtualDatetime)
+        if name == "headway.limits.claim":
+            replace(module, "monotonic", world.loop.time)
         if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:
             replace(module, "JobRow", WatchedRow)
     replace(Attempt, "__hash__", lambda self: hash((self.claimed.id, self.claimed.lease.token)))

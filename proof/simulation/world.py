@@ -21,6 +21,8 @@ from proof.simulation.memory import Changed, WatchedMemory
 from proof.simulation.scenario import Scenario
 
 BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
+RESUMED = 0.01
+"""Seconds in which a worker that was frozen finds that its leases have run out."""
 
 
 class World:
@@ -161,7 +163,10 @@ class World:
     # What handlers say of themselves.
 
     def still_runs(self, job_id: str, version: int) -> bool:
-        return (job_id, version) in self.runs
+        """A handler of a frozen process does not run, nor does one at the moment that it is
+        resumed: its worker has yet to see the time."""
+        process = self.runs.get((job_id, version))
+        return process is not None and process.frozen_until + RESUMED < self.loop.now
 
     def new_id(self) -> str:
         self._serial += 1

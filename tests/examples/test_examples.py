@@ -32,6 +32,16 @@ SAID = {
         "the payment is paid",
         "web:    Grace approves again: 409 it has been approved already",
     ],
+    "llm": [
+        "acme asked 30 times; ada and bob, after it, 3 times each",
+        "the service says: 429, Retry-After: 1",
+        "answers: 36, of ada and bob among the first 20: 6",
+        "at most 4 at once: True",
+        "at most 2 of one tenant: True",
+        "calls begun in the pause: 0",
+        "tokens within bounds: True",
+        "requests within bounds: True",
+    ],
     "recurring": [
         "report after 0 s: done on attempt 1",
         "report after 1 s: fails",

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from headway.domain.job import NewJob
 from headway.errors import (
@@ -28,6 +29,7 @@ from headway.ports.store import Store
 from headway.stores.postgres import PostgresStore
 from headway.stores.postgres.migrate import LOCK
 from headway.stores.sqlite import SqliteStore
+from tests.support.servers.postgres import PostgresServer
 
 SqlStore = TypeVar("SqlStore", bound=PostgresStore | SqliteStore)
 
@@ -41,7 +43,7 @@ async def works(store: Store) -> None:
 async def test_postgres_twice_and_at_once(postgres_url: str) -> None:
     stores = [PostgresStore(postgres_url) for _ in range(4)]
     applied = await asyncio.gather(*(store.migrate() for store in stores))
-    assert sorted(map(len, applied)) == [0, 0, 0, 2]
+    assert sorted(map(len, applied)) == [0, 0, 0, 4]
     assert await stores[0].migrate() == []
     assert all(step.applied_at for step in await stores[0].migration_status())
     await works(stores[0])
@@ -68,9 +70,27 @@ async def test_postgres_says_that_a_transaction_is_in_the_way(
     assert await PostgresStore(postgres_url).migrate() != []
 
 
-def of_the_first_release(store: SqlStore) -> SqlStore:
-    del store._migrations[1:]
+LATER = ["0002_schedules", "0003_limits", "0004_keys"]
+
+
+START = """
+insert into headway.job (
+    id, sequence_id, root_id, run_at, created_at, position, max_losses, priority, state, type,
+    queue, input
+)
+select id, id, id, now(), now(), 0, 5, 0, 'pending', 't', 'default', '{}'
+from (select gen_random_uuid() as id) new
+"""
+"""A start by the first release."""
+
+
+def up_to(version: int, store: SqlStore) -> SqlStore:
+    del store._migrations[version:]
     return store
+
+
+def of_the_first_release(store: SqlStore) -> SqlStore:
+    return up_to(1, store)
 
 
 async def test_postgres_lets_jobs_pass_while_a_transaction_is_in_the_way(
@@ -78,25 +98,113 @@ async def test_postgres_lets_jobs_pass_while_a_transaction_is_in_the_way(
 ) -> None:
     """Starts wait behind one try, and pass before the next."""
     monkeypatch.setattr("headway.stores.postgres.migrate.PAUSE", 0.2)
-    old = of_the_first_release(PostgresStore(postgres_url))
-    await old.open(migrate=True)
+    await of_the_first_release(PostgresStore(postgres_url)).migrate()
     slowest = 0.0
     with psycopg.connect(postgres_url) as other:
         other.execute("select count(*) from headway.job")
         migrating = asyncio.create_task(PostgresStore(postgres_url).migrate())
-        while len(caplog.records) < 3:
-            began = time.monotonic()
-            await old.run(old.insert, [NewJob(id=new_id(), type="t", input="{}")])
-            slowest = max(slowest, time.monotonic() - began)
-            assert not migrating.done()
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as old:
+            while len(caplog.records) < 3:
+                began = time.monotonic()
+                await old.execute(START)
+                slowest = max(slowest, time.monotonic() - began)
+                assert not migrating.done()
         held = f"(process {other.info.backend_pid} of PostgreSQL, open for "
         other.rollback()
-        assert await migrating == ["0002_schedules"]
-    await old.close()
+        assert await migrating == LATER
     assert slowest < 3.0  # a try takes half a second; the rest is for a busy machine
     assert all(held in record.getMessage() for record in caplog.records)
-    assert "0002_schedules has to wait: an open transaction" in caplog.records[0].getMessage()
+    assert (
+        "0002_schedules, 0003_limits has to wait: an open transaction"
+        in caplog.records[0].getMessage()
+    )
     await works(PostgresStore(postgres_url))
+
+
+VALID = "select indisvalid from pg_index where indexrelid = to_regclass('headway.job_keyed')"
+
+
+async def test_postgres_builds_the_index_of_keys_while_jobs_start(postgres_url: str) -> None:
+    """The build waits for a transaction, and nobody waits for the build."""
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    with (
+        psycopg.connect(postgres_url) as holder,
+        psycopg.connect(postgres_url, autocommit=True) as client,
+    ):
+        holder.execute(START)
+        migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        while client.execute(VALID).fetchone() != (False,):
+            await asyncio.sleep(0.01)
+        client.execute("set lock_timeout = '50ms'")
+        for _ in range(10):
+            client.execute(START)  # raises if it has to wait
+            client.execute("update headway.job set priority = priority")
+        status = await PostgresStore(postgres_url).migration_status()
+        assert [step.name for step in status if step.applied_at is None] == ["0004_keys"]
+        with pytest.raises(SchemaOutdated, match="is at version 3, this release needs 4"):
+            await PostgresStore(postgres_url).open()
+        holder.commit()
+        assert await migration == ["0004_keys"]
+        assert client.execute(VALID).fetchone() == (True,)
+    await works(PostgresStore(postgres_url))
+
+
+@pytest.mark.parametrize("reads", ["insert", "select"])
+async def test_postgres_builds_the_index_of_keys_anew_after_an_interruption(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """The transaction in the way has written jobs, or has an old snapshot of other tables."""
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    with (
+        psycopg.connect(postgres_url) as holder,
+        psycopg.connect(postgres_url, autocommit=True) as client,
+    ):
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute(START if reads == "insert" else "select count(*) from pg_class")
+        held = rf"waits for an open transaction \(process {holder.info.backend_pid} of PostgreSQL"
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match=held):
+            patch.setattr("headway.stores.postgres.store.PATIENCE", 0.2)
+            await PostgresStore(postgres_url).migrate()
+        assert client.execute(VALID).fetchone() == (False,)
+        holder.commit()
+        assert await PostgresStore(postgres_url).migrate() == ["0004_keys"]
+        assert client.execute(VALID).fetchone() == (True,)
+
+
+async def test_postgres_builds_the_index_of_keys_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait until it is built, without being in its way."""
+    monkeypatch.setattr("headway.stores.postgres.migrate.PAUSE", 0.05)
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    with psycopg.connect(postgres_url) as holder:
+        holder.execute(START)
+        migrations = [asyncio.create_task(PostgresStore(postgres_url).migrate()) for _ in range(4)]
+        done, _ = await asyncio.wait(migrations, timeout=1.5)  # PostgreSQL looks for deadlocks
+        assert not done
+        holder.commit()
+    assert sorted(await asyncio.gather(*migrations)) == [[], [], [], ["0004_keys"]]
+    await works(PostgresStore(postgres_url))
+
+
+async def test_postgres_keeps_an_index_that_a_killed_process_has_built(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        oid = "select to_regclass('headway.job_keyed')::oid"
+        before = connection.execute(oid).fetchone()
+        connection.execute("delete from headway.migration where version = 4")
+        assert await PostgresStore(postgres_url).migrate() == ["0004_keys"]
+        assert connection.execute(oid).fetchone() == before
+
+
+async def test_postgres_records_no_step_without_its_index(postgres_url: str) -> None:
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    store = PostgresStore(postgres_url)
+    step = store._migrations[3]
+    store._migrations[3] = structs.replace(step, sql=f"/* {step.sql} */ select 1")
+    with pytest.raises(StoreError, match="another process builds the index"):
+        await store.migrate()
+    assert (await store.migration_status())[3].applied_at is None
 
 
 async def test_sqlite_twice_and_at_once(sqlite_path: Path) -> None:
@@ -110,7 +218,7 @@ async def test_sqlite_twice_and_at_once(sqlite_path: Path) -> None:
         )
         for _ in range(4)
     ]
-    assert sorted(process.communicate()[0].strip() for process in processes) == list("0002")
+    assert sorted(process.communicate()[0].strip() for process in processes) == list("0004")
     assert await SqliteStore(sqlite_path).migrate() == []
     await works(SqliteStore(sqlite_path))
 
@@ -145,9 +253,17 @@ def test_hostile_schema_names_are_refused(name: str) -> None:
             SqliteStore("x.db", prefix=name)
 
 
-async def test_the_script_does_the_same(postgres_url: str, sqlite_path: Path) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(PostgresStore(postgres_url).migration_script().encode())
+def psql(server: PostgresServer, url: str, script: str) -> str:
+    """As by hand: errors do not end the script. They are the answer."""
+    command = [server.binaries / "psql", "-X", "-q", url]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
+    return "\n".join(line for line in done.stderr.splitlines() if "NOTICE" not in line)
+
+
+async def test_the_script_does_the_same(
+    postgres_server: PostgresServer, postgres_url: str, sqlite_path: Path
+) -> None:
+    assert psql(postgres_server, postgres_url, PostgresStore(postgres_url).migration_script()) == ""
     assert await PostgresStore(postgres_url).migrate() == []
     await works(PostgresStore(postgres_url))
     with closing(sqlite3.connect(sqlite_path)) as connection:
@@ -156,10 +272,12 @@ async def test_the_script_does_the_same(postgres_url: str, sqlite_path: Path) ->
     await works(SqliteStore(sqlite_path))
 
 
-async def test_the_script_of_the_missing_steps(postgres_url: str, sqlite_path: Path) -> None:
+async def test_the_script_of_the_missing_steps(
+    postgres_server: PostgresServer, postgres_url: str, sqlite_path: Path
+) -> None:
     await of_the_first_release(PostgresStore(postgres_url)).migrate()
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(PostgresStore(postgres_url).migration_script(after=1).encode())
+    script = PostgresStore(postgres_url).migration_script(after=1)
+    assert psql(postgres_server, postgres_url, script) == ""
     assert await PostgresStore(postgres_url).migrate() == []
     await works(PostgresStore(postgres_url))
     await of_the_first_release(SqliteStore(sqlite_path)).migrate()
@@ -169,22 +287,38 @@ async def test_the_script_of_the_missing_steps(postgres_url: str, sqlite_path: P
     await works(SqliteStore(sqlite_path))
 
 
-async def test_a_short_limit_for_statements_does_not_end_the_wait_for_a_lock(
-    postgres_url: str,
+async def test_the_script_can_be_repeated_after_an_interrupted_build(
+    postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    await of_the_first_release(PostgresStore(postgres_url)).migrate()
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    script = PostgresStore(postgres_url).migration_script(after=3)
+    interrupted = script.replace("statement_timeout = 0", "statement_timeout = 500")
+    with psycopg.connect(postgres_url) as holder:
+        holder.execute(START)
+        assert "canceling statement" in psql(postgres_server, postgres_url, interrupted)
+        assert (await PostgresStore(postgres_url).migration_status())[3].applied_at is None
+    assert psql(postgres_server, postgres_url, script) == ""
+    assert await PostgresStore(postgres_url).migrate() == []
+
+
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_short_limit_for_statements_does_not_end_the_wait_for_a_lock(
+    postgres_url: str, version: int
+) -> None:
+    await up_to(version, PostgresStore(postgres_url)).migrate()
     with (
         psycopg.connect(postgres_url) as holder,
         psycopg.connect(postgres_url, autocommit=True) as operator,
     ):
-        holder.execute("select from headway.job")
+        holder.execute("lock table headway.job in row exclusive mode")
         name = operator.info.dbname
-        operator.execute(f'alter database "{name}" set statement_timeout = 200'.encode())
+        for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            operator.execute(f'alter database "{name}" set {limit} = 200'.encode())
         migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
         done, _ = await asyncio.wait([migration], timeout=1.0)
         assert not done
         holder.commit()
-        assert await migration == ["0002_schedules"]
+        assert await migration == LATER[version - 1 :]
 
 
 async def test_jobs_are_not_locked_while_the_migration_waits_for_workers(postgres_url: str) -> None:
@@ -201,7 +335,7 @@ async def test_jobs_are_not_locked_while_the_migration_waits_for_workers(postgre
             client.execute("select from headway.job")  # raises if it has to wait
             await asyncio.sleep(0.01)
         holder.commit()
-        assert await migration == ["0002_schedules"]
+        assert await migration == LATER
 
 
 async def test_a_missing_schema_names_the_command(postgres_url: str, sqlite_path: Path) -> None:
@@ -215,10 +349,10 @@ async def test_an_older_schema_names_the_command(postgres_url: str, sqlite_path:
         await of_the_first_release(make()).migrate()
         with pytest.raises(
             SchemaOutdated,
-            match=r"is at version 1, this release needs 2; run `headway migrate up`",
+            match=r"is at version 1, this release needs 4; run `headway migrate up`",
         ):
             await make().open()
-        assert await make().migrate() == ["0002_schedules"]
+        assert await make().migrate() == LATER
         await works(make())
 
 

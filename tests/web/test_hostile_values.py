@@ -12,6 +12,13 @@ from msgspec import structs
 
 from headway import Cron, Every
 from headway.domain.failure import encode_failure
+from headway.domain.limits.queue_limits import (
+    QueueLimits,
+    StoredLimits,
+    encode_held_keys,
+    encode_limits,
+)
+from headway.domain.validation import LATEST
 from headway.errors import Failure
 from tests.web.conftest import Visitor
 from tests.web.shop import Shop
@@ -45,13 +52,16 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
         "error": encode_failure(Failure(EVIL, LONG, LONG)),
         "running": running.id,
         "definition": definition.encode(),
+        "limits": encode_limits(StoredLimits(declared=QueueLimits(fair=True, weights={EVIL: 2}))),
+        "held": encode_held_keys({EVIL: LATEST, LONG: LATEST}),
     }
     with sqlite3.connect(sqlite_path) as db:
         for statement in (
             (
                 "update headway_job set type = :evil, queue = :evil, sequence_type = :evil,"
                 " worker = :long, dedup_key = :evil, trace = :long, input = :input,"
-                " output = :input, last_error = :error, schedule = :evil, scheduled_for = 0"
+                " output = :input, last_error = :error, schedule = :evil, scheduled_for = 0,"
+                " key = :evil"
             ),
             (
                 "update headway_job set state = 'running', lease_token = :evil,"
@@ -62,7 +72,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
             "delete from headway_worker",
             (
                 "insert into headway_worker values (:evil, :evil, 7, :names, :names, 1, 1, 0, 0,"
-                " :schedules)"
+                " :schedules, :schedules)"
             ),
             "update headway_schedule set definition = :definition, declaration = :evil",
             (
@@ -70,6 +80,10 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
                 " :running, 0, 0, 0, 0, 0 from headway_schedule"
             ),
             "update headway_queue set name = :evil",
+            (
+                "insert into headway_queue (name, limits, limited, held_keys)"
+                " values ('media', :limits, 1, :held)"
+            ),
             (
                 "update headway_audit set actor = :evil, action = :evil, target = :long,"
                 " before = :long, after = :evil"
@@ -83,7 +97,7 @@ async def ids(shop: Shop, sqlite_path: Path) -> dict[str, str]:
 def pages(ids: dict[str, str]) -> list[str]:
     return [
         "/", "/overview/rest", "/jobs", "/sequences", "/failures", "/queues", "/types", "/workers",
-        "/audit", "/schedules", "/schedules/hourly",
+        "/audit", "/schedules", "/schedules/hourly", "/queues/media",
         *(f"/jobs/{id}" for id in ids.values()),
         *(f"/sequences/{id}" for id in ids.values()),
     ]  # fmt: skip

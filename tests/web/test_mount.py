@@ -35,8 +35,8 @@ async def test_in_fastapi(shop: Shop) -> None:
     api.mount("/ops/jobs", dashboard)
     async with talking_to(api) as client:
         for path in (
-            "/", "/jobs", f"/jobs/{id}", f"/sequences/{id}", "/failures", "/queues", "/schedules",
-            "/schedules/a%2F..%2Fb",
+            "/", "/jobs", f"/jobs/{id}", f"/sequences/{id}", "/failures", "/queues", "/queues/mail",
+            "/schedules", "/schedules/a%2F..%2Fb",
         ):  # fmt: skip
             page = await client.get(f"/ops/jobs{path}")
             assert page.status_code == 200, path

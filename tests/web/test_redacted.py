@@ -38,6 +38,7 @@ GUESSES: list[Callable[[str], str]] = [
     lambda guess: f"args.user:{guess}",
     lambda guess: f"error:{guess}",
     lambda guess: f"key:{guess}",
+    lambda guess: f"dedup:{guess}",
     lambda guess: guess,
     quoted,
 ]

@@ -40,6 +40,17 @@ def test_moments() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-1, "now"), (0, "now"), (0.001, "within 1 s"), (1, "within 1 s"), (1.2, "in 2 s"),
+        (59.2, "in 1 m"), (61, "in 1 m 1 s"), (3_600, "in 1 h"),
+    ],
+)  # fmt: skip
+def test_countdowns(seconds: float, shown: str) -> None:
+    assert template_filters.countdown(seconds) == shown
+
+
+@pytest.mark.parametrize(
     ("value", "shown"),
     [
         (None, "0"), (1204, "1,204"), (Count(1204), "1,204"), (Count(9_999, False), "≈9,999"),

@@ -140,21 +140,24 @@ class StoreActions:
         running: int | UnsetType | None = UNSET,
         per_key: int | UnsetType | None = UNSET,
         rate: Rate | UnsetType | None = UNSET,
+        exactly: bool = False,
     ) -> LimitsChange:
         change = LimitsOverride(running=running, per_key=per_key, rate=rate)
         if not change.changes:
             raise InvalidOption("name a limit to change: running, per_key or rate")
-        return await self._limit(queue, change, "limit queue")
+        return await self._limit(queue, change, "limit queue", exactly=exactly)
 
     async def clear_limits(self, queue: str) -> LimitsChange:
         return await self._limit(queue, None, "clear limits")
 
-    async def _limit(self, queue: str, change: LimitsOverride | None, action: str) -> LimitsChange:
+    async def _limit(
+        self, queue: str, change: LimitsOverride | None, action: str, *, exactly: bool = False
+    ) -> LimitsChange:
         name = check_name("queue", queue)
         warning = await unknown_queue(self._store, self._registry, name, now=self._clock.now())
         note = self._note(action, name)
         changed, effects = await self._store.run(
-            limit_queue, self._store, name, change, note, self._clock.now()
+            limit_queue, self._store, name, change, note, self._clock.now(), exactly=exactly
         )
         await self._publisher.publish(effects)
         return msgspec.structs.replace(changed, warning=warning)

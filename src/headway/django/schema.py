@@ -38,7 +38,7 @@ class ApplyStep(Operation):
             if step.version == self.version:
                 _run(schema_editor, tables.before)
                 if schema_editor.collect_sql or not _is_applied(connection, tables, step):
-                    tables.run(schema_editor, [*tables.split(step.sql), tables.record(step)])
+                    tables.apply(schema_editor, step)
 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -78,10 +78,27 @@ class _PostgresTables(_Tables):
 
         return [prelude(self.schema)]
 
-    def split(self, script: str) -> list[str]:
-        return [script]
+    def apply(self, schema_editor: Any, step: SqlMigration) -> None:
+        from headway.stores.postgres.migrate import index_build  # noqa: PLC0415 - needs psycopg
 
-    def run(self, schema_editor: Any, statements: Sequence[str]) -> None:
+        if (build := index_build(self.schema, step)) is None:
+            record = (
+                f"insert into {self.migration} (version, name)"
+                f" values ({step.version}, '{step.name}')"
+            )
+            self._run_in_tries(schema_editor, [step.sql, record])
+        else:
+            self._run_in_tries(schema_editor, [build.drop_leftover])
+            _run(schema_editor, [build.create, build.record])
+            if not schema_editor.collect_sql and not _is_applied(
+                schema_editor.connection, self, step
+            ):
+                raise OperationalError(
+                    "another process builds an index of Headway's jobs; run `manage.py migrate`"
+                    " again when it has ended"
+                )
+
+    def _run_in_tries(self, schema_editor: Any, statements: Sequence[str]) -> None:
         """Like `headway migrate up`: short tries for the locks, with pauses in which jobs run."""
         from headway.stores.postgres.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE  # noqa: PLC0415 - needs psycopg
 
@@ -97,11 +114,6 @@ class _PostgresTables(_Tables):
                 if _state_of(error) != _LOCK_NOT_AVAILABLE or time.monotonic() >= give_up_at:
                     raise
             time.sleep(PAUSE)
-
-    def record(self, step: SqlMigration) -> str:
-        return (
-            f"insert into {self.migration} (version, name) values ({step.version}, '{step.name}')"
-        )
 
     def drop(self, connection: Any) -> list[str]:
         return [f'drop schema "{self.schema}" cascade']
@@ -122,19 +134,15 @@ class _SqliteTables(_Tables):
 
         return split(prelude(self.prefix))
 
-    def split(self, script: str) -> list[str]:
+    def apply(self, schema_editor: Any, step: SqlMigration) -> None:
         from headway.stores.sqlite.migrate import split  # noqa: PLC0415 - only where it is SQLite
 
-        return split(script)
-
-    def run(self, schema_editor: Any, statements: Sequence[str]) -> None:
-        _run(schema_editor, statements)
-
-    def record(self, step: SqlMigration) -> str:
-        return (
+        record = (
             f"insert into {self.migration} (version, name, applied_at) "
             f"values ({step.version}, '{step.name}', strftime('%s', 'now') * 1000000)"
         )
+        with atomic(using=schema_editor.connection.alias):
+            _run(schema_editor, [*split(step.sql), record])
 
     def drop(self, connection: Any) -> list[str]:
         ours = {*_created(self.steps), self.migration}

@@ -74,15 +74,20 @@ def declare(
 
 
 def override(
-    store: Operations, name: str, change: LimitsOverride | None, *, now: datetime | None = None
+    store: Operations,
+    name: str,
+    change: LimitsOverride | None,
+    *,
+    exactly: bool = False,
+    now: datetime | None = None,
 ) -> Operation[tuple[QueueState, QueueState]]:
-    """Set limits over the declared ones, besides those that were set before; None takes all back.
-    The state before and after."""
+    """Set limits over the declared ones, besides those that were set before (`exactly`: in their
+    place); None takes all back. The state before and after."""
     before = (yield from store.queue_state(name, lock=True)) or QueueState(name=name)
     stored = before.limits or StoredLimits()
     merged: LimitsOverride | None = None
     if change is not None:
-        known = {} if stored.override is None else stored.override.changes
+        known = {} if exactly or stored.override is None else stored.override.changes
         merged = LimitsOverride(**{**known, **change.changes})
     time = yield from store.time(now=now)
     kept = structs.replace(stored, override=merged, overridden_at=None if merged is None else time)

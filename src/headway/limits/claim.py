@@ -42,6 +42,9 @@ found."""
 COSTLY = 0.01
 """Seconds that a look for them takes if it has to pass over many jobs with keys. The next one is
 made after twenty times as long."""
+COSTLY_TIMES = 10
+"""A costly look also takes so many times as long as the search for keys: the database may be slow
+or far away."""
 
 
 class LimitedClaim(msgspec.Struct, kw_only=True):
@@ -105,8 +108,9 @@ class KeyTurns:
         return monotonic() >= at.get((queue, priority), 0.0)
 
     def looked_for_keyless(self, queue: str, priority: int, took: float, *, found: bool) -> None:
+        """`took`: seconds, 0 if the look was not costly."""
         place, now = (queue, priority), monotonic()
-        until = now + 20 * took if took > COSTLY else 0.0
+        until = now + 20 * took if took else 0.0
         self._costly_until[place] = until
         self._keyless_at[place] = until if found else max(now + KEYLESS_EVERY, until)
 
@@ -208,10 +212,12 @@ def _claim(
         if full and not more and (yield from _is_due(store, order, full, at)):
             again = turns.keyless_in(share.name)
             wait = _key_wait(state_now, limits, full, time, again)
+    elif wait is not None:
+        more = False
+        if not jobs and not (yield from _is_due(store, order, None, at)):
+            wait = None
     elif jobs:
-        more = wait is None
-    elif wait is not None and not (yield from _is_due(store, order, None, at)):
-        wait = None
+        more = True
     answer = yield from _keep(
         store, state, state_now, limits, jobs, granted.free, wait, time, more=more
     )
@@ -279,9 +285,10 @@ def _key_wait(
     """What jobs of full keys wait for; `again`: seconds until the next look for other reasons."""
     held = None if now is None else next_key(state, now)
     soonest = min((each for each in (held, again) if each is not None), default=None)
+    key = min(full)
     if held is not None and full <= state.held_keys.keys():
-        return PermitWait(limit=Limit.HELD, again_in=soonest, key=min(full))
-    return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest, key=min(full))
+        return PermitWait(limit=Limit.HELD, again_in=soonest, key=key)
+    return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest, key=key)
 
 
 def _claim_by_key(
@@ -358,7 +365,9 @@ def _claim_in_turn(
     place = queue, priority
     turn = turns.next.get(place, Turn())
     reach = turns.reach(queue, priority, order.limit)
+    began = monotonic()
     after, upto = yield from _keys_from(store, order, priority, turn.after, reach, full, now)
+    searched = monotonic() - began
     keys: list[str | None] = [*after, *upto]
     is_all = len(keys) < reach
     if len(after) < reach and turns.looks_for_keyless(queue, priority, idle=not keys):
@@ -370,7 +379,7 @@ def _claim_in_turn(
         return None if limits.per_key is None else limits.per_key - running.get(key, 0)
 
     shares, then = in_turn(keys, order.limit, limits.weights, room, turn)
-    jobs = yield from _claim_keyless(store, order, shares, turns, priority, now)
+    jobs = yield from _claim_keyless(store, order, shares, turns, priority, searched, now)
     if None in keys and len(jobs) < sum(share.limit for share in shares if share.key is None):
         keys.remove(None)  # the others get what they leave
         shares, then = in_turn(keys, order.limit - len(jobs), limits.weights, room, turn)
@@ -396,9 +405,10 @@ def _claim_keyless(
     shares: list[KeyShare],
     turns: KeyTurns,
     priority: int,
+    searched: float,
     now: datetime | None,
 ) -> Operation[list[ClaimedJob]]:
-    """Jobs without a key, if it is their turn."""
+    """Jobs without a key, if it is their turn; the search for keys took `searched` seconds."""
     wanted = [share for share in shares if share.key is None]
     if not wanted:
         return []
@@ -406,7 +416,9 @@ def _claim_keyless(
     order = structs.replace(order, limit=wanted[0].limit)
     jobs = yield from store.claim_keys(order, priority, wanted, now=now)
     took = monotonic() - began
-    turns.looked_for_keyless(order.queues[0].name, priority, took, found=bool(jobs))
+    costly = took > max(COSTLY, COSTLY_TIMES * searched)
+    queue = order.queues[0].name
+    turns.looked_for_keyless(queue, priority, took if costly else 0.0, found=bool(jobs))
     return jobs
 
 

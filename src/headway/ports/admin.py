@@ -192,10 +192,11 @@ class Actions(Protocol):
         running: Cap | UnsetType | None = UNSET,
         per_key: Cap | UnsetType | None = UNSET,
         rate: Rate | UnsetType | None = UNSET,
+        exactly: bool = False,
     ) -> LimitsChange:
         """Override limits that the code declares, besides those that were overridden before, until
-        they are cleared; None: no limit. Running workers follow within a second; running jobs go
-        on."""
+        they are cleared; None: no limit. `exactly`: the other overrides are taken back. Running
+        workers follow within a second; running jobs go on."""
         ...
 
     async def clear_limits(self, queue: Name) -> LimitsChange:

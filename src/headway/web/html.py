@@ -37,6 +37,7 @@ _environment.filters.update(  # pyright: ignore[reportUnknownMemberType] - open 
         filter.__name__: filter
         for filter in (
             ago,
+            template_filters.countdown,
             found,
             template_filters.in_zone,
             template_filters.iso,
@@ -80,6 +81,9 @@ def render(request: Request, template: str, **values: Any) -> str:
     def schedule_url(name: str) -> str:
         return base + schedule_path(name)
 
+    def queue_url(name: str) -> str:
+        return base + queue_path(name)
+
     def asset(name: str) -> str:
         return base + asset_path(name)
 
@@ -87,6 +91,7 @@ def render(request: Request, template: str, **values: Any) -> str:
     return _environment.get_template(template).render(
         url=url,
         schedule_url=schedule_url,
+        queue_url=queue_url,
         asset=asset,
         actor=request.scope["headway.actor"],
         logs_in=isinstance(context.authenticator.auth, (Token, Password)),
@@ -133,10 +138,19 @@ def path_here(request: Request) -> str:
 
 
 def schedule_path(name: str) -> str:
-    """The path of a schedule's page. Browsers shorten `a/../b` to `b`, but leave `a%2F..%2Fb` as it
-    is."""
+    """The path of a schedule's page."""
+    return _path_of("schedules", name)
+
+
+def queue_path(name: str) -> str:
+    """The path of a queue's page."""
+    return _path_of("queues", name)
+
+
+def _path_of(section: str, name: str) -> str:
+    """Browsers shorten `a/../b` to `b`, but leave `a%2F..%2Fb` as it is."""
     dotted = not {"", ".", ".."}.isdisjoint(name.split("/"))
-    return f"/schedules/{quote(name, safe='' if dotted else '/')}"
+    return f"/{section}/{quote(name, safe='' if dotted else '/')}"
 
 
 def own_path(path: str) -> str:

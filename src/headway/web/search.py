@@ -57,6 +57,7 @@ def find(
     queue: str | None = None,
     worker: str | None = None,
     schedule: str | None = None,
+    key: str | None = None,
     fingerprint: str | None = None,
 ) -> str:
     """The text of a filter, for a link."""
@@ -69,6 +70,7 @@ def find(
         queues=given(queue),
         workers=given(worker),
         schedules=given(schedule),
+        keys=given(key),
         fingerprints=given(fingerprint),
     )
     return render_filter(_in_state(which, state))

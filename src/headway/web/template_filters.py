@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import msgspec
 from markupsafe import Markup
 
-from headway.domain.text import visible
+from headway.domain.text import span, visible
 
 LONGEST_TEXT = 20_000
 """Characters shown of one value; the API gives all."""
@@ -25,6 +26,13 @@ def rate(value: float) -> str:
     if value == 0 or value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def countdown(seconds: float) -> str:
+    """`now`, `within 1 s`, `in 12 s`, `in 4 m 10 s`; `headway.js` counts on in the same words."""
+    if seconds <= 0:
+        return "now"
+    return "within 1 s" if seconds <= 1 else f"in {span(math.ceil(seconds))}"
 
 
 def iso(value: datetime) -> str:

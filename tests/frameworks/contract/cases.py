@@ -28,6 +28,7 @@ from headway.django.project import DjangoHeadway, described_app
 from headway.django.task_settings import framework_module, is_used
 from headway.django.tasks import HeadwayBackend, task_type
 from headway.errors import ConfigurationError, InvalidOption
+from headway.stores.postgres.migrate import IndexBuild
 from headway.stores.sql.sql_files import load_migrations
 from tests.frameworks.contract import tasks
 from tests.frameworks.contract.jobs import elsewhere, on_the_loop
@@ -442,10 +443,57 @@ class Migrations(TransactionTestCase):
         call_command("migrate", "headway", verbosity=0)
         echo.enqueue()
 
+    def test_tables_of_the_release_before_are_brought_up_to_date(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0002", verbosity=0)
+        plan = StringIO()
+        call_command("migrate", "headway", plan=True, stdout=plan)
+        assert [line for line in plan.getvalue().splitlines() if line.startswith("headway")] == [
+            "headway.0003_limits",
+            "headway.0004_keys",
+        ]
+        call_command("migrate", "headway", verbosity=0)
+        call_command("migrate", "headway", check_unapplied=True, verbosity=0)
+        call_command("makemigrations", "headway", check_changes=True, verbosity=0)
+        echo.enqueue()
+
+    @skipUnless(STORE == "postgres", "SQLite builds an index in a transaction")
+    def test_an_index_is_built_while_jobs_start(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0003", verbosity=0)
+        valid = "select indisvalid from pg_index where indexrelid = 'headway.job_keyed'::regclass"
+        with psycopg.connect(postgres_dsn(connection.alias)) as other:
+            other.execute("lock table headway.job in row exclusive mode")  # as starts do
+            with connection.cursor() as cursor:
+                cursor.execute("set statement_timeout = '200ms'")
+                with pytest.raises(OperationalError, match="statement timeout"):
+                    call_command("migrate", "headway", verbosity=0)
+                cursor.execute("set statement_timeout = 0")
+            assert other.execute(valid).fetchone() == (False,), "it did not wait for the table"
+        call_command("migrate", "headway", verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute(valid)
+            assert cursor.fetchone() == (True,)
+        echo.enqueue()
+
+    @skipUnless(STORE == "postgres", "SQLite builds an index in a transaction")
+    def test_no_step_is_recorded_without_its_index(self) -> None:
+        call_command("migrate", "headway", "zero", verbosity=0)
+        call_command("migrate", "headway", "0003", verbosity=0)
+        nothing = IndexBuild("select 1", "select 1", "select 1")
+        with (
+            patch("headway.stores.postgres.migrate.index_build", lambda *_: nothing),
+            pytest.raises(OperationalError, match=r"run `manage\.py migrate` again"),
+        ):
+            call_command("migrate", "headway", verbosity=0)
+        call_command("migrate", "headway", verbosity=0)
+        echo.enqueue()
+
     def test_as_sql(self) -> None:
-        script = StringIO()
-        call_command("sqlmigrate", "headway", "0001", stdout=script)
-        assert "migration" in script.getvalue()
+        for step in ("0001", "0004"):
+            script = StringIO()
+            call_command("sqlmigrate", "headway", step, stdout=script)
+            assert f"({int(step)}, '{step}_" in script.getvalue().replace("select 4", "(4")
 
     def test_every_step_of_the_stores_has_its_migration(self) -> None:
         steps = {step.version for step in load_migrations(f"headway.stores.{STORE}", "")}

@@ -134,7 +134,7 @@ class PostgresServer:
         self._guard = _start_guard(self.directory)
         atexit.register(self.remove)
         try:
-            self._binaries = _reachable(found.directory, self.directory)
+            self.binaries = _reachable(found.directory, self.directory)
             self._initialise()
         except BaseException:
             self.remove()
@@ -262,7 +262,7 @@ class PostgresServer:
             os.chown(self._data, NOBODY, NOBODY)
         done = subprocess.run(
             [
-                self._binaries / "initdb",
+                self.binaries / "initdb",
                 *("-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8"),
                 *("--locale=C", "--no-sync", "--no-instructions"),
             ],
@@ -288,7 +288,7 @@ class PostgresServer:
         already_logged = len(self.log())
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [self._binaries / "postgres", "-D", self._data, *options],
+                [self.binaries / "postgres", "-D", self._data, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

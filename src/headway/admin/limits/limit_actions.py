@@ -23,13 +23,15 @@ def limit_queue(
     change: LimitsOverride | None,
     note: AuditRecord,
     now: datetime | None,
+    *,
+    exactly: bool = False,
 ) -> Operation[tuple[LimitsChange, Effects]]:
     """Override limits; None takes all overrides back."""
     if change is None:
         state = yield from store.queue_state(queue, lock=True)
         if state is None or state.limits is None or state.limits.override is None:
             return _changed(state or QueueState(name=queue)), Effects()
-    before, after = yield from changes.override(store, queue, change, now=now)
+    before, after = yield from changes.override(store, queue, change, exactly=exactly, now=now)
     effects = yield from _add_audit(
         store, queue, note, str(before.effective), str(after.effective), now
     )

@@ -185,10 +185,9 @@ class PostgresStore(
 
     async def _migrate(self, patience: float) -> list[str]:
         try:
-            async with await self._connect() as connection:
-                return await apply_migrations(
-                    connection, self._schema, self._migrations, patience=patience
-                )
+            return await apply_migrations(
+                self._connect, self._schema, self._migrations, patience=patience
+            )
         except psycopg.errors.InsufficientPrivilege as error:
             found = max(await self._applied(), default=0)
             command = f"headway migrate sql --after {found}" if found else "headway migrate sql"

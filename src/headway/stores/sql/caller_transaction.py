@@ -134,7 +134,12 @@ def _is_missing_table(error: BaseException) -> bool:
 
 def is_missing_column(error: BaseException) -> bool:
     """Of a database that an older version has migrated."""
-    return getattr(error, "sqlstate", None) == "42703" or "no such column:" in str(error)
+    said = str(error)
+    return (
+        getattr(error, "sqlstate", None) == "42703"
+        or "no such column:" in said
+        or " has no column named " in said
+    )
 
 
 def _described(tx: object) -> str:

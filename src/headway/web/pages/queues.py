@@ -9,7 +9,7 @@ from starlette.routing import Route
 from headway.domain.validation import check_name
 from headway.ports.admin import Actions, Questions
 from headway.web.context import context_of
-from headway.web.html import page, read_own_form, redirect
+from headway.web.html import own_path, page, read_own_form, redirect
 
 
 async def list_queues(request: Request) -> Response:
@@ -23,15 +23,17 @@ async def list_types(request: Request) -> Response:
 
 
 async def pause(request: Request) -> Response:
-    queue = check_name("queue", (await read_own_form(request)).one("queue"))
+    form = await read_own_form(request)
+    queue = check_name("queue", form.one("queue"))
     await context_of(request).act(request, Actions.pause, queue)
-    return redirect(request, "/queues")
+    return redirect(request, own_path(form.one("back")))
 
 
 async def resume(request: Request) -> Response:
-    queue = check_name("queue", (await read_own_form(request)).one("queue"))
+    form = await read_own_form(request)
+    queue = check_name("queue", form.one("queue"))
     await context_of(request).act(request, Actions.resume, queue)
-    return redirect(request, "/queues")
+    return redirect(request, own_path(form.one("back")))
 
 
 ROUTES = [

@@ -97,6 +97,28 @@
     );
   });
 
+  // Seconds count down until the next answer of the server, in the words of its filter `countdown`.
+  const ends = new WeakMap();
+  const units = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
+  const countdown = (seconds) => {
+    if (seconds <= 0) return "now";
+    if (seconds <= 1) return "within 1 s";
+    const whole = Math.ceil(seconds);
+    const [size, unit, part, smaller] = units.find(([least]) => whole >= least) ?? [1, "s", 1, ""];
+    const rest = Math.floor((whole % size) / part);
+    return `in ${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${smaller}` : ""}`;
+  };
+  const count = () => {
+    for (const each of document.querySelectorAll("[data-seconds]")) {
+      if (!ends.has(each)) ends.set(each, performance.now() + 1000 * each.dataset.seconds);
+      const text = countdown((ends.get(each) - performance.now()) / 1000);
+      if (each.textContent !== text) each.textContent = text;
+    }
+  };
+  setInterval(count, 250);
+  document.addEventListener("htmx:afterSwap", count);
+  count();
+
   // A bulk action that takes longer than one request.
   document.querySelector("form[data-go-on]")?.requestSubmit();
 
