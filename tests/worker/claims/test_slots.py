@@ -157,3 +157,31 @@ def test_waiting_ones_can_be_taken_out_again() -> None:
     assert (slots.waiting, slots.oldest()) == (1, 9.0)
     assert slots.take() is new
     assert slots.oldest() is None
+
+
+def test_jobs_that_can_be_started_at_once() -> None:
+    slots = Slots([WorkQueue("a", limit=2), WorkQueue("b")], concurrency=4, horizon=1.0)
+    assert (slots.can_start("a"), slots.can_start("b")) == (2, 4)
+    slots.put(attempt(slots, "a"))
+    assert (slots.can_start("a"), slots.can_start("b")) == (1, 3)
+    assert slots.take() is not None
+    assert (slots.can_start("a"), slots.can_start("b")) == (1, 3)
+    for number in range(4):
+        slots.put(attempt(slots, "b", number))
+    assert (slots.can_start("a"), slots.can_start("b")) == (0, 0)
+
+
+def test_nothing_is_claimed_ahead_while_a_queue_that_comes_before_needs_a_slot() -> None:
+    slots = Slots([WorkQueue(name) for name in "abc"], concurrency=2, horizon=1.0)
+    for name in "abc":
+        slots[name].ahead = 10
+    slots["b"].needs_slot = True
+    shares, limit = slots.shares(1000)
+    assert [(share.name, share.limit) for share in shares] == [("a", 12), ("b", 2), ("c", 2)]
+    assert limit == 12
+    weighted = [WorkQueue(name, weight=1.0) for name in "abc"]
+    slots = Slots(weighted, concurrency=2, horizon=1.0, random=lambda: 0.5)
+    for name in "abc":
+        slots[name].ahead = 10
+    slots["b"].needs_slot = True
+    assert {share.limit for share in slots.shares(1000)[0]} == {2}
