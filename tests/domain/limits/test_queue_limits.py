@@ -141,6 +141,10 @@ def test_an_override_replaces_what_it_sets() -> None:
     assert LimitsOverride().running is UNSET
 
 
+def _override(fields: dict[str, Any]) -> LimitsOverride:
+    return LimitsOverride(**fields)
+
+
 caps = st.none() | st.integers(1, MOST_RUNNING)
 some_rates = st.none() | st.builds(
     Rate, st.integers(5, 500), per=st.floats(0.1, 9e4), burst=st.integers(1, 5)
@@ -150,7 +154,7 @@ some_limits = st.builds(
 )
 overrides = st.fixed_dictionaries(
     {}, optional={"running": caps, "per_key": caps, "rate": some_rates}
-).map(lambda fields: LimitsOverride(**fields))
+).map(_override)
 
 
 @given(some_limits, st.none() | overrides, st.lists(st.text("0123abc", min_size=1)))
