@@ -63,12 +63,15 @@ def test_both_stores_know_the_same_verbs() -> None:
 
 
 LANE = """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[], array[100],
-    null, 30, gen_random_uuid(), 'w', array['t'], 100, null"""
+    null, 30, gen_random_uuid(), 'w', array['t'], 100, null, false"""
 IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 NOTHING = "array_fill(null::text, array[100])"
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
 FOLLOWING = f"""array[{IDS}]::uuid[], array_fill('{{}}'::text, array[100]), array[{IDS}]::uuid[],
-    array[{IDS}]::uuid[], {NOTHING}, array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
+    array[{IDS}]::uuid[], {NOTHING}, {NOTHING}, array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
+DUE = "'default', 0::smallint, null, array['t'], null"
+SHARES = f"""array_fill('k'::text, array[100]), array_fill(1, array[100]), {DUE}, 100, 1, 30,
+    gen_random_uuid(), 'w'"""
 CONTINUED = f"""array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, {FOLLOWING}, null, null, 0,
     't', 'default', 0::smallint, 4, 5, null, null"""
 
@@ -88,6 +91,10 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             "extend",
             "expired",
             "repeat_claim",
+            "keys_in_turn",
+            "keys_in_order",
+            "claim_keys",
+            "running_keys",
         ):
             connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
         for rows in (0, 1_000_000):
@@ -111,9 +118,21 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
             assert expired.count("lease_until") >= 2, "both ends are found in the index"
             reclaim = _explain(connection, "repeat_claim(null, 30, gen_random_uuid())")
             assert "Index Scan using job_running" in reclaim
-            for plan in (claim, complete, continued, extend, priorities, expired, reclaim):
+            turns = _explain(
+                connection, f"keys_in_turn({DUE}, 100, 'k', null, array['full', 'held'])"
+            )
+            assert "job_keyed" in turns
+            in_order = _explain(connection, f"keys_in_order({DUE}, 300)")
+            assert "Index Scan using job_pending" in in_order
+            by_key = _explain(connection, f"claim_keys({SHARES})")
+            assert "Index Scan using job_keyed" in by_key
+            assert "Tid Scan" in by_key
+            running = _explain(connection, "running_keys('default', true)")
+            assert "Scan using job_running" in running
+            plans = (claim, complete, continued, extend, priorities, expired, reclaim)
+            for plan in (*plans, turns, in_order, by_key, running):
                 assert "Seq Scan on job" not in plan
-                assert "Bitmap" not in plan
+                assert "Bitmap Heap Scan on job" not in plan
 
 
 SCHEDULES = """
@@ -133,7 +152,7 @@ async def test_looks_at_schedules_use_the_index_at_any_size(postgres_url: str) -
     calls = {
         "due_schedules": "due_schedules(array['mine'], 500, null)",
         "next_schedule": "next_schedule(array['mine'], null)",
-        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'])",
+        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'], null)",
     }
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)

@@ -91,6 +91,10 @@ def test_limits_say_what_they_are() -> None:
     full = QueueLimits(running=40, per_key=2, rate=Rate(90, per=60, burst=10), fair=True)
     assert str(full) == "40 running; 2 per key; 90 in 60 s, 10 at once; fair"
     assert str(QueueLimits()) == "no limits"
+    weights = {"b": 2, "a": 1, "c": 3}
+    assert str(QueueLimits(fair=True, weights=weights)) == "fair (weights: a 1, b 2, c 3)"
+    weights["d"] = 4
+    assert str(QueueLimits(fair=True, weights=weights)) == "fair (weights: a 1, b 2, c 3, …)"
     assert [full.any, full.need_permits, full.by_key] == [True, True, True]
     fair = QueueLimits(fair=True)
     assert [fair.any, fair.need_permits, fair.by_key] == [True, False, True]
