@@ -68,7 +68,8 @@ IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 NOTHING = "array_fill(null::text, array[100])"
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
 FOLLOWING = f"""array[{IDS}]::uuid[], array_fill('{{}}'::text, array[100]), array[{IDS}]::uuid[],
-    array[{IDS}]::uuid[], {NOTHING}, {NOTHING}, array[{IDS}]::uuid[], array_fill(1, array[100]), {NOTHING}"""
+    array[{IDS}]::uuid[], {NOTHING}, {NOTHING}, array[{IDS}]::uuid[], array_fill(1, array[100]),
+    {NOTHING}"""
 DUE = "'default', 0::smallint, null, array['t'], null"
 SHARES = f"""array_fill('k'::text, array[100]), array_fill(1, array[100]), {DUE}, 100, 1, 30,
     gen_random_uuid(), 'w'"""
@@ -152,7 +153,9 @@ async def test_looks_at_schedules_use_the_index_at_any_size(postgres_url: str) -
     calls = {
         "due_schedules": "due_schedules(array['mine'], 500, null)",
         "next_schedule": "next_schedule(array['mine'], null)",
-        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'], null)",
+        "save_worker": (
+            "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'], null)"
+        ),
     }
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)
