@@ -23,6 +23,7 @@ from headway import (
     Job,
     JobState,
     JobType,
+    Rate,
     Request,
     Sequence,
     SyncSequence,
@@ -346,6 +347,27 @@ async def schedules(connection: object) -> None:
     with app.sync as client:
         assert_type(client.schedules.put("x", Every(hours=1), charge.request(7)), ScheduleRecord)
         assert_type(client.schedules.trigger("x"), SyncSequence[Any])
+
+
+@app.job(key="tenant_id", queue="models")
+async def ask(job: Job, tenant_id: str, prompt: str) -> str:
+    assert_type(job.key, str | None)
+    job.spent(1_532)
+    if not prompt:
+        job.hold(After(seconds=20))
+    if prompt == "slower":
+        job.hold(At(datetime.now(UTC)), key=True)
+    return prompt
+
+
+async def limits() -> None:
+    app.queue("models", running=40, per_key=2, rate=Rate(90, per=60, burst=10), fair=True)
+    app.queue("others", rate=Rate(1, per=0.5), running=None)
+    app.queue("weighted", fair=True, weights={"tenant-7": 3})
+    app.queue("free")
+    await app.start(ask.request("tenant-7", "why"), key="tenant-8")
+    await app.start(charge.request(1).using(key="tenant-7"))
+    app.schedule("asked", Every(hours=1), ask.request("tenant-7", "why").using(key=None))
 
 
 def without_loop() -> None:

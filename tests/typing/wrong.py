@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from headway import (
+    After,
     CatchUp,
     Continuation,
     Cron,
@@ -14,6 +15,7 @@ from headway import (
     Headway,
     Job,
     JobType,
+    Rate,
     Sequence,
     declare,
 )
@@ -222,6 +224,47 @@ async def schedules_at_run_time() -> None:
     number: int = await app.schedules.trigger("x")  # error
     app.worker(schedules="no")  # error
     del number
+
+
+@app.job(key=7)  # error
+async def keyed_by_number(tenant_id: str) -> None: ...
+
+
+@app.job(key="tenant_id")
+async def limited(job: Job, tenant_id: str) -> None:
+    key: str = job.key  # error
+    job.spent(1.5)  # error
+    job.spent("1532")  # error
+    if tenant_id == "a":
+        job.hold(20)  # error
+    if tenant_id == "b":
+        job.hold(Every(hours=1))  # error
+    if tenant_id == "c":
+        job.hold(After(seconds=1), key="tenant-7")  # error
+    if tenant_id == "d":
+        job.hold(After(seconds=1), True)  # error
+    del key
+
+
+async def limits() -> None:
+    app.queue("x", running="5")  # error
+    app.queue("x", running=1.5)  # error
+    app.queue("x", per_key="tenant")  # error
+    app.queue("x", rate=90)  # error
+    app.queue("x", rate=(90, 60))  # error
+    app.queue("x", fair="yes")  # error
+    app.queue("x", weights=["tenant-7"])  # error
+    app.queue("x", weights={"tenant-7": "3"})  # error
+    app.queue("x", concurrency=5)  # error
+    app.queue("x", 5)  # error
+    app.queue(5)  # error
+    Rate("90", per=60)  # error
+    Rate(90)  # error
+    Rate(90, per="60")  # error
+    Rate(90, per=60, burst=1.5)  # error
+    Rate(90, every=60)  # error
+    await app.start(charge.request(1), key=7)  # error
+    charge.request(1).using(key=7)  # error
 
 
 async def completing(sequence: Sequence[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from types import NoneType
-from typing import Any, Protocol, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NewType, Protocol, Union, get_args, get_origin
 from uuid import UUID
 
 import msgspec
 
-from headway.errors import ConfigurationError, InvalidPayload
+from headway.domain.validation import check_key
+from headway.errors import ConfigurationError, InvalidName, InvalidPayload
 from headway.jobs.signature import Parameter
 from headway.ports.codec import Codec
 
@@ -101,15 +102,10 @@ class NamedArguments:
                 f"key= of job type {self._type!r} is the name of one of its arguments ({known}), "
                 f"not {name!r}"
             )
-        allowed = {str, int, UUID, NoneType}
-        kinds = set(get_args(self._types[name]) or (self._types[name],))
-        if not kinds <= allowed and not all(
-            isinstance(kind, type) and issubclass(kind, str | int | UUID | NoneType)
-            for kind in kinds
-        ):
+        if not _kinds(self._types[name]) <= {str, int, UUID, NoneType}:
             raise ConfigurationError(
                 f"argument {name!r} of job type {self._type!r} cannot be its key: a key is a str, "
-                "an int, a UUID or None"
+                "an int, a UUID, an enum of these, or None"
             )
 
     def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -117,7 +113,14 @@ class NamedArguments:
         value = given.get(name, self._defaults.get(name))
         if isinstance(value, Enum):
             value = value.value
-        return None if value is None else str(value)
+        if value is None:
+            return None
+        try:
+            return check_key("key", str(value))
+        except InvalidName as error:
+            raise InvalidName(
+                f"argument {name!r} of job type {self._type!r} cannot be its key: {error}"
+            ) from None
 
     def decode(self, text: str) -> Bound:
         values = msgspec.structs.astuple(self._coder.decode(text))
@@ -152,6 +155,21 @@ class OneArgument:
 
     def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         return None
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The classes of the values that an argument can have."""
+    if isinstance(annotation, NewType):
+        return _kinds(annotation.__supertype__)
+    if (origin := get_origin(annotation)) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return set[Any]().union(*map(_kinds, get_args(annotation)))
+    if origin is Literal:
+        return {type(value) for value in get_args(annotation)}
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return {type(member.value) for member in annotation}
+    return {annotation}
 
 
 def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

@@ -41,7 +41,7 @@ KEYLESS_EVERY = 1.0
 found."""
 COSTLY = 0.01
 """Seconds that a look for them takes if it has to pass over many jobs with keys. The next one is
-made after twenty times as long."""
+made after as long, or after twenty times as long if none were found."""
 COSTLY_TIMES = 10
 """A costly look also takes so many times as long as the search for keys: the database may be slow
 or far away."""
@@ -77,6 +77,7 @@ class KeyTurns:
         """By queue and priority."""
         self._keyless_at: dict[tuple[str, int], float] = {}
         self._costly_until: dict[tuple[str, int], float] = {}
+        self._put_off: dict[str, float] = {}
         self._reach: dict[tuple[str, int], int] = {}
         self._priorities: dict[str, tuple[float, list[int]]] = {}
 
@@ -102,23 +103,27 @@ class KeyTurns:
         reach = max(reach // 2, FEWEST_KEYS) if enough else min(reach * 2, MOST_KEYS)
         self._reach[queue, priority] = reach
 
-    def looks_for_keyless(self, queue: str, priority: int, *, idle: bool) -> bool:
-        """`idle`: no job with a key can be claimed."""
-        at = self._costly_until if idle else self._keyless_at
-        return monotonic() >= at.get((queue, priority), 0.0)
+    def looks_for_keyless(self, queue: str, priority: int, *, idle: bool, full: bool) -> bool:
+        """`idle`: no job with a key can be claimed; `full`: there may be such that wait."""
+        if idle and not full:
+            return True
+        at = (self._costly_until if idle else self._keyless_at).get((queue, priority), 0.0)
+        if monotonic() >= at:
+            return True
+        if idle:
+            self._put_off[queue] = min(at, self._put_off.get(queue, at))
+        return False
 
     def looked_for_keyless(self, queue: str, priority: int, took: float, *, found: bool) -> None:
         """`took`: seconds, 0 if the look was not costly."""
         place, now = (queue, priority), monotonic()
-        until = now + 20 * took if took else 0.0
-        self._costly_until[place] = until
-        self._keyless_at[place] = until if found else max(now + KEYLESS_EVERY, until)
+        self._costly_until[place] = 0.0 if found else now + 20 * took
+        self._keyless_at[place] = now + (took if found else max(KEYLESS_EVERY, 20 * took))
 
     def keyless_in(self, queue: str) -> float | None:
-        """Seconds until jobs without a key are looked for, if that was put off."""
-        now = monotonic()
-        ahead = [at - now for (name, _), at in self._costly_until.items() if name == queue]
-        return min((seconds for seconds in ahead if seconds > 0), default=None)
+        """Seconds until jobs without a key are looked for, if this claim put that off."""
+        at = self._put_off.pop(queue, None)
+        return None if at is None else max(at - monotonic(), 0.0)
 
 
 @atomic_from_lock
@@ -207,10 +212,12 @@ def _claim(
             jobs, more = yield from _claim_by_key(store, order, limits, running, full, turns, at)
         else:
             jobs = yield from store.claim(order, now=at)
+    again = turns.keyless_in(share.name)
     if len(jobs) < granted.granted:
         wait = None  # nothing more is due, but for jobs of full keys
-        if full and not more and (yield from _is_due(store, order, full, at)):
-            again = turns.keyless_in(share.name)
+        if again is not None or (
+            full and not more and (yield from _is_due(store, order, full, at))
+        ):
             wait = _key_wait(state_now, limits, full, time, again)
     elif wait is not None:
         more = False
@@ -370,7 +377,9 @@ def _claim_in_turn(
     searched = monotonic() - began
     keys: list[str | None] = [*after, *upto]
     is_all = len(keys) < reach
-    if len(after) < reach and turns.looks_for_keyless(queue, priority, idle=not keys):
+    if len(after) < reach and turns.looks_for_keyless(
+        queue, priority, idle=not keys, full=bool(full)
+    ):
         keys.insert(len(after), None)
     if not keys:
         return [], False

@@ -91,6 +91,10 @@ def test_limits_say_what_they_are() -> None:
     full = QueueLimits(running=40, per_key=2, rate=Rate(90, per=60, burst=10), fair=True)
     assert str(full) == "40 running; 2 per key; 90 in 60 s, 10 at once; fair"
     assert str(QueueLimits()) == "no limits"
+    weights = {"b": 2, "a": 1, "c": 3}
+    assert str(QueueLimits(fair=True, weights=weights)) == "fair (weights: a 1, b 2, c 3)"
+    weights["d"] = 4
+    assert str(QueueLimits(fair=True, weights=weights)) == "fair (weights: a 1, b 2, c 3, …)"
     assert [full.any, full.need_permits, full.by_key] == [True, True, True]
     fair = QueueLimits(fair=True)
     assert [fair.any, fair.need_permits, fair.by_key] == [True, False, True]
@@ -141,6 +145,10 @@ def test_an_override_replaces_what_it_sets() -> None:
     assert LimitsOverride().running is UNSET
 
 
+def _override(fields: dict[str, Any]) -> LimitsOverride:
+    return LimitsOverride(**fields)
+
+
 caps = st.none() | st.integers(1, MOST_RUNNING)
 some_rates = st.none() | st.builds(
     Rate, st.integers(5, 500), per=st.floats(0.1, 9e4), burst=st.integers(1, 5)
@@ -150,7 +158,7 @@ some_limits = st.builds(
 )
 overrides = st.fixed_dictionaries(
     {}, optional={"running": caps, "per_key": caps, "rate": some_rates}
-).map(lambda fields: LimitsOverride(**fields))
+).map(_override)
 
 
 @given(some_limits, st.none() | overrides, st.lists(st.text("0123abc", min_size=1)))

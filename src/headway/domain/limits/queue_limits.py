@@ -94,7 +94,10 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         if self.rate is not None:
             said.append(str(self.rate))
         if self.fair:
-            said.append("fair")
+            some = [f"{key} {weight}" for key, weight in sorted(self.weights.items())[:4]]
+            if len(self.weights) > 3:
+                some[3] = "…"
+            said.append(f"fair (weights: {', '.join(some)})" if some else "fair")
         return "; ".join(said) or "no limits"
 
 

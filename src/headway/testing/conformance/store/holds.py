@@ -151,7 +151,7 @@ async def a_full_key_beside_a_held_one_is_waited_for_too(store: Store) -> None:
 
 
 @case
-async def a_claim_without_the_lock_does_not_undo_a_hold(store: Store) -> None:
+async def a_fair_queue_can_be_held_again(store: Store) -> None:
     await limit(store, fair=True)
     await fill(store, 5, "a")
     turns = KeyTurns()

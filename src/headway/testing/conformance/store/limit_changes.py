@@ -197,17 +197,3 @@ async def an_override_holds_for_the_next_claim(store: Store) -> None:
     assert (len(answer.jobs), answer.permits, answer.limited) == (4, False, True)
     await override(store, LimitsOverride(running=12))
     assert len(await taken(store, turns=turns)) == 1
-
-
-@case
-async def a_claim_without_the_lock_does_not_undo_an_override(store: Store) -> None:
-    # The queue's last refusal is forgotten by a claim that found the queue to be only fair.
-    await deploy(store, "w", QueueLimits(running=1, fair=True))
-    await fill(store, 20, "a")
-    turns = KeyTurns()
-    await taken(store, turns=turns)
-    assert (await take(store, turns=turns)).wait is not None
-    await override(store, LimitsOverride(running=None))
-    for _ in range(3):
-        assert (await take(store, 1, turns=turns)).jobs
-    assert await effective(store) == QueueLimits(fair=True)

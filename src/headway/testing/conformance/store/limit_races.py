@@ -149,6 +149,29 @@ async def changes_at_once_lose_none_of_them(store: Store) -> None:
 
 
 @case
+async def claims_that_need_no_lock_undo_no_change(store: Store) -> None:
+    """A queue that is only fair is claimed from without its lock, but not while a hold that is over
+    or a refusal is forgotten."""
+    await limit(store, fair=True)
+    for number in range(1, 21):
+        now = at(100 * number)
+        await fill(store, 1, "a")
+        await store.run(changes.hold, store, Q, None, After(seconds=1), now=now)
+        claimers = [KeyTurns() for _ in range(4)]
+        for turns in claimers:
+            turns.locked[Q] = False
+        await asyncio.gather(
+            *[taken(store, 1, turns=turns, now=at(100 * number + 50)) for turns in claimers],
+            store.run(changes.hold, store, Q, "b", After(seconds=1_000), now=now),
+            store.run(changes.override, store, Q, LimitsOverride(per_key=number), now=now),
+        )
+        state = await state_of(store)
+        assert (state.effective.per_key, "b" in state.held_keys) == (number, True)
+        await store.run(changes.let_go, store, Q)
+        await store.run(changes.override, store, Q, None, now=now)
+
+
+@case
 async def permits_are_used_again_by_whoever_looks_next(store: Store) -> None:
     await limit(store, running=3)
     await fill(store, 90)
