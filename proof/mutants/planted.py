@@ -38,6 +38,7 @@ GROUPS = {
     "limits: need permits": "limit_races",
     "limits: full keys with `if False": "holds",
     "limits: permits with `False": "holds",
+    "limits: permits with `min": "rates",
     "limits: hold": "holds",
     "limits: override": "limit_changes",
     "limits: effective": "limit_changes",
