@@ -386,7 +386,7 @@ class _Run:
             _MortalStore(world, process, self),  # type: ignore[arg-type]
             registry.handlers(),
             WorkerSettings(
-                queues=tuple(QUEUES),
+                queues=tuple(random.sample(tuple(QUEUES), len(QUEUES))),
                 concurrency=concurrency,
                 lease_for=world.scenario.lease,
                 poll_every=1_000.0 if self._history.calm else 0.5,
