@@ -71,11 +71,6 @@ LINES: list[tuple[Any, str, str]] = [
         "False",
     ),
     (MemoryLimits.running_keys, "and row.spec.queue == queue", ""),
-    (
-        MemoryLimits.running_keys,
-        "for transaction in self._transactions:",
-        "for transaction in ():",
-    ),
 ]
 """Where it stands, how it reads, and what is there instead."""
 
@@ -180,6 +175,10 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
 SEEN_BY_CHECKS: dict[str, tuple[Callable[[], None], str]] = {
     "limits: freed permits wake nobody": (freed_permits_unannounced, "freed_permit"),
     "limits: left permits wake nobody": (left_permits_unannounced, "left_permit"),
+    "limits: claims by key without the lock": (
+        rewriting(_of(QueueLimits, "need_permits"), " or self.per_key is not None", ""),
+        "claimers",
+    ),
 }
 
 SEEN_BY_SQL: dict[str, dict[str, Callable[[], None]]] = {
@@ -188,9 +187,6 @@ SEEN_BY_SQL: dict[str, dict[str, Callable[[], None]]] = {
             "postgres", "queue_state_locked", "for no key update", ""
         ),
         "limits: running jobs counted before the lock": counted_before_the_lock,
-        "limits: need_permits, and so the lock, without a cap of keys": rewriting(
-            _of(QueueLimits, "need_permits"), " or self.per_key is not None", ""
-        ),
         "limits: need_permits, and so the lock, without a rate": rewriting(
             _of(QueueLimits, "need_permits"), " or self.rate is not None", ""
         ),

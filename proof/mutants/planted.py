@@ -121,12 +121,7 @@ def bugs() -> list[Bug]:
         *(Bug(name, plant, "memory") for name, plant in schedule_bugs.SEEN_BY_CONFORMANCE.items()),
         *(Bug(name, plant, "memory") for name, plant in limit_bugs.SEEN_BY_CONFORMANCE.items()),
         *(Bug(name, plant, "limits") for name, plant in limit_bugs.SEEN_BY_SIMULATION.items()),
-        Bug(
-            "limits: freed permits wake nobody",
-            limit_bugs.freed_permits_unannounced,
-            "freed_permit",
-        ),
-        Bug("limits: left permits wake nobody", limit_bugs.left_permits_unannounced, "left_permit"),
+        *(Bug(name, plant, check) for name, (plant, check) in limit_bugs.SEEN_BY_CHECKS.items()),
         *(
             Bug(name, plant, store)
             for store, planted in limit_bugs.SEEN_BY_SQL.items()
@@ -169,7 +164,7 @@ def find(bug: Bug, dsn: str) -> str | None:
             return next((f"seed {day.seed}: {day.detail}" for day in days if day.invariant), None)
         case "memory" | "sqlite" | "postgres" | "mongodb":
             return first_failure(bug.finder, dsn, group=_group(bug))[1]
-        case "freed_permit" | "left_permit":
+        case "freed_permit" | "left_permit" | "claimers":
             return getattr(limit_checks, bug.finder)(dsn)
         case check:
             return getattr(checks, check)(dsn)
