@@ -17,8 +17,8 @@ from proof.tools.part_run import PartRun
 
 LEASE = 3.0
 SETTINGS = {"lease_for": LEASE, "concurrency": 20, "poll_every": 1.0}
-RECOVERY = LEASE + 1.5
-"""The lease, a second for the reaper, and half a second for slow machines."""
+RECOVERY = LEASE + 2.0
+"""The lease, a second for the reaper, and another one for slow machines."""
 HANDOVER = 0.25
 """Seconds from the end of a job to the next start in a full queue, in the median: on an idle
 machine it is a few milliseconds."""

@@ -80,11 +80,11 @@ async def _go_through_an_absence() -> int:
         started = await app.start_many([long.request() for _ in range(6)])
         for worker in workers:
             await worker.start()
-        await _until(lambda: begun == 6)
+        await until(lambda: begun == 6)
         store.away = True
         await asyncio.sleep(2 * lease)
         store.away = False
-        await _until(lambda: begun >= 12)
+        await until(lambda: begun >= 12)
         losses = sum([(await app.get(sequence)).losses for sequence in started])
         for worker in workers:
             await worker.stop()
@@ -132,7 +132,7 @@ async def _run_suspects() -> str | None:
     return None
 
 
-async def _until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from headway.after_commit.publisher import Publisher
 from headway.domain.limits import permits, turns
 from headway.domain.limits.queue_limits import QueueLimits, StoredLimits
 from headway.domain.limits.rate import Rate
-from headway.domain.settlement import Complete, Release
+from headway.domain.settlement import Complete
 from headway.limits import changes, claim
 from headway.stores.memory.claim import MemoryClaim
 from headway.stores.memory.limits import MemoryLimits
@@ -36,8 +36,8 @@ LINES: list[tuple[Any, str, str]] = [
     (permits.permits, "limits.running - running", "limits.running"),
     (
         permits.permits,
-        "granted = min(granted, at_once, allowed)",
-        "granted = min(granted, at_once)",
+        "min(granted, at_once, allowed)",
+        "min(granted, at_once)",
     ),
     (permits.permits, "state.held_until is not None and state.held_until > now", "False"),
     (permits.full_keys, "if until > now", "if False"),
@@ -71,11 +71,6 @@ LINES: list[tuple[Any, str, str]] = [
         "False",
     ),
     (MemoryLimits.running_keys, "and row.spec.queue == queue", ""),
-    (
-        MemoryLimits.running_keys,
-        "for transaction in self._transactions:",
-        "for transaction in ():",
-    ),
 ]
 """Where it stands, how it reads, and what is there instead."""
 
@@ -171,15 +166,19 @@ SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
     "limits: a stale completion frees the permit of another": judging(
         lambda each: isinstance(each, Complete)
     ),
-    "limits: a stale release frees the permit of another": judging(
-        lambda each: isinstance(each, Release)
-    ),
     "limits: fixed windows among workers": fixed_window,
     "limits: overrides not read by workers": rewriting(
         _of(StoredLimits, "effective"), "if self.override is None:", "if True:"
     ),
-    "limits: freed permits wake nobody": freed_permits_unannounced,
-    "limits: permits that are left wake nobody": left_permits_unannounced,
+}
+
+SEEN_BY_CHECKS: dict[str, tuple[Callable[[], None], str]] = {
+    "limits: freed permits wake nobody": (freed_permits_unannounced, "freed_permit"),
+    "limits: left permits wake nobody": (left_permits_unannounced, "left_permit"),
+    "limits: claims by key without the lock": (
+        rewriting(_of(QueueLimits, "need_permits"), " or self.per_key is not None", ""),
+        "claimers",
+    ),
 }
 
 SEEN_BY_SQL: dict[str, dict[str, Callable[[], None]]] = {
@@ -188,9 +187,6 @@ SEEN_BY_SQL: dict[str, dict[str, Callable[[], None]]] = {
             "postgres", "queue_state_locked", "for no key update", ""
         ),
         "limits: running jobs counted before the lock": counted_before_the_lock,
-        "limits: need_permits, and so the lock, without a cap of keys": rewriting(
-            _of(QueueLimits, "need_permits"), " or self.per_key is not None", ""
-        ),
         "limits: need_permits, and so the lock, without a rate": rewriting(
             _of(QueueLimits, "need_permits"), " or self.rate is not None", ""
         ),

@@ -58,7 +58,7 @@ def rewriting(function: FunctionType, line: str, without: str) -> Callable[[], N
         exec(compile(future + source.replace(line, without), function.__module__, "exec"), names)
         # Whoever has imported the function by its name has the bug, too.
         damaged = names[function.__name__]
-        function.__code__ = (damaged.fget if isinstance(damaged, property) else damaged).__code__
+        function.__code__ = getattr(damaged, "fget", damaged).__code__
 
     return plant
 

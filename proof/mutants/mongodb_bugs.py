@@ -116,19 +116,14 @@ def claims_whatever_was_lost() -> None:
 
 
 def claims_what_others_have_claimed() -> None:
-    sound = claim.MongoClaim._take
+    sound = claim.MongoClaim._taking
 
-    def take(self: Any, ids: Any, order: Any, now: Any) -> Operation[Any]:
-        taking = sound(self, ids, order, now)
-        command = next(taking)
+    def taking(self: Any, ids: Any, order: Any, now: Any) -> Any:
+        command = sound(self, ids, order, now)
         del command.body["updates"][0]["q"]["state"]
-        try:
-            while True:
-                command = taking.send((yield command))
-        except StopIteration as taken:
-            return taken.value
+        return command
 
-    claim.MongoClaim._take = take
+    claim.MongoClaim._taking = taking
 
 
 def _taken_before_without(key: str) -> Callable[[], None]:

@@ -18,6 +18,7 @@ from proof.mutants import (
     checks,
     core_bugs,
     limit_bugs,
+    limit_checks,
     memory_bugs,
     mongodb_bugs,
     schedule_bugs,
@@ -38,6 +39,7 @@ GROUPS = {
     "limits: need permits": "limit_races",
     "limits: full keys with `if False": "holds",
     "limits: permits with `False": "holds",
+    "limits: permits with `min": "rates",
     "limits: hold": "holds",
     "limits: override": "limit_changes",
     "limits: effective": "limit_changes",
@@ -119,6 +121,7 @@ def bugs() -> list[Bug]:
         *(Bug(name, plant, "memory") for name, plant in schedule_bugs.SEEN_BY_CONFORMANCE.items()),
         *(Bug(name, plant, "memory") for name, plant in limit_bugs.SEEN_BY_CONFORMANCE.items()),
         *(Bug(name, plant, "limits") for name, plant in limit_bugs.SEEN_BY_SIMULATION.items()),
+        *(Bug(name, plant, check) for name, (plant, check) in limit_bugs.SEEN_BY_CHECKS.items()),
         *(
             Bug(name, plant, store)
             for store, planted in limit_bugs.SEEN_BY_SQL.items()
@@ -161,6 +164,8 @@ def find(bug: Bug, dsn: str) -> str | None:
             return next((f"seed {day.seed}: {day.detail}" for day in days if day.invariant), None)
         case "memory" | "sqlite" | "postgres" | "mongodb":
             return first_failure(bug.finder, dsn, group=_group(bug))[1]
+        case "freed_permit" | "left_permit" | "claimers":
+            return getattr(limit_checks, bug.finder)(dsn)
         case check:
             return getattr(checks, check)(dsn)
 

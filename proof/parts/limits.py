@@ -4,11 +4,18 @@ come back, and nothing is stuck."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from proof.limits.auditor import Auditor
 from proof.limits.checks import SETTINGS, check_record, drain
@@ -16,11 +23,14 @@ from proof.limits.handlers import most_at_once
 from proof.limits.load import Load, Pace
 from proof.limits.record import Playback, watch
 from proof.limits.workers import Workers
+from proof.simulation.limits import phases
 from proof.tools.databases import Database, PostgresDatabase, SqliteDatabase
 from proof.tools.fork_server import fork_server
 from proof.tools.part_run import PartRun
 from tests.support.servers.postgres import PostgresServer
 
+ROOT = Path(__file__).parents[2]
+CORES = 2
 WORKERS = 4
 PACE = Pace(seconds=0.05, waiting=60, change_every=0.7)
 IN_CLAIMS = 0.003
@@ -28,12 +38,46 @@ IN_CLAIMS = 0.003
 
 
 def prove(run: PartRun) -> None:
+    _simulate(run)
     with tempfile.TemporaryDirectory() as folder:
         _interrupt(run, SqliteDatabase(f"{folder}/proof.db"), Path(folder))
     with PostgresServer(durable=True) as server, tempfile.TemporaryDirectory() as folder:
         _interrupt(run, PostgresDatabase(server.url(server.create_database())), Path(folder))
         log = server.log()
         run.check("deadlock" not in log, "postgres: a deadlock is in the server's log")
+
+
+def _simulate(run: PartRun) -> None:
+    count = 3 if run.short else 60
+    with ThreadPoolExecutor(CORES) as pool:
+        answers = list(pool.map(lambda n: _histories(run.seed + n * count, count), range(CORES)))
+    sums: Counter[str] = Counter()
+    kills: Counter[str] = Counter()
+    for answer in answers:
+        run.check("histories" in answer, json.dumps(answer))
+        kills.update(answer.pop("kills", {}))
+        sums.update({name: value for name, value in answer.items() if isinstance(value, int)})
+    run.figure("simulated", dict(sums))
+    run.figure("simulated kills", dict(kills))
+    spared = [phase for phase in phases() if not kills[phase]]
+    run.check(run.short or not spared, f"no worker was killed {spared}")
+
+
+def _histories(first: int, count: int) -> dict[str, Any]:
+    command = [sys.executable, "-W", "ignore", "-m", "proof.simulation.limits"]
+    command += ["--first", str(first), "--histories", str(count)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.stdout:
+        return {"error": done.stderr[-2000:]}
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
 def _interrupt(run: PartRun, database: Database, folder: Path) -> None:

@@ -194,7 +194,7 @@ class LimitChecker(Checker):
 
     def in_effect(self, queue: str, limit: str) -> Any:
         """The limit as declared, unless an operator has set another."""
-        state = self._memory_of.memory._limits.get(queue)
+        state = self._memory_of.memory._limits_of(queue)
         if state is None or state.limits is None:
             return None
         if state.limits.override is not None:
@@ -386,7 +386,7 @@ class _Run:
             _MortalStore(world, process, self),  # type: ignore[arg-type]
             registry.handlers(),
             WorkerSettings(
-                queues=tuple(QUEUES),
+                queues=tuple(random.sample(tuple(QUEUES), len(QUEUES))),
                 concurrency=concurrency,
                 lease_for=world.scenario.lease,
                 poll_every=1_000.0 if self._history.calm else 0.5,

@@ -14,7 +14,17 @@ import pytest
 from tests.conftest import not_verified
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("sim", "network", "sqlite", "poison", "clocks", "deploy", "backlog", "schedules")
+PARTS = (
+    "sim",
+    "network",
+    "sqlite",
+    "poison",
+    "clocks",
+    "deploy",
+    "backlog",
+    "schedules",
+    "limits",
+)
 
 
 @pytest.mark.long
