@@ -187,6 +187,32 @@ async def test_postgres_builds_the_index_of_keys_once(
     await works(PostgresStore(postgres_url))
 
 
+async def test_postgres_waits_for_a_build_of_the_index_by_hand(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.stores.postgres.migrate.LOCK_TIMEOUT", "30s")
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    by_hand = PostgresStore(postgres_url)._migrations[3].sql
+    async with (
+        await psycopg.AsyncConnection.connect(postgres_url) as holder,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as operator,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as client,
+    ):
+        await holder.execute(START)
+        build = asyncio.create_task(operator.execute(by_hand.encode()))
+        oid = "select to_regclass('headway.job_keyed')::oid"
+        while (built := await (await client.execute(oid)).fetchone()) == (None,):
+            await asyncio.sleep(0.01)
+        migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        waits = "select true from pg_locks where not granted and relation = 'headway.job'::regclass"
+        while await (await client.execute(waits)).fetchone() is None:
+            await asyncio.sleep(0.01)
+        await holder.commit()
+        await build
+        assert await migration == ["0004_keys"]
+        assert await (await client.execute(oid)).fetchone() == built
+
+
 async def test_postgres_keeps_an_index_that_a_killed_process_has_built(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
