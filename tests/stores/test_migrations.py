@@ -282,7 +282,7 @@ def test_hostile_schema_names_are_refused(name: str) -> None:
 
 def psql(server: PostgresServer, url: str, script: str) -> str:
     """As by hand: errors do not end the script. They are the answer."""
-    command = [server.binaries / "psql", "-X", "-q", url]
+    command = [str(server.binaries / "psql"), "-X", "-q", url]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
     return "\n".join(line for line in done.stderr.splitlines() if "NOTICE" not in line)
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
@@ -116,11 +117,11 @@ async def apply_migrations(
         for part in _parts([each for each in migrations if each.version not in done]):
             tries = _Tries(connection, schema, part, patience)
             if (build := index_build(schema, part[0])) is None:
-                applied += await tries.run(lambda part=part: _apply(connection, schema, part))
+                applied += await tries.run(partial(_apply, connection, schema, part))
                 continue
             async with _alone(connect):
                 if part[0].version not in await applied_migrations(connection, schema):
-                    await tries.run(lambda build=build: _drop_leftover(connection, build))
+                    await tries.run(partial(_drop_leftover, connection, build))
                     await _build(connection, build, patience)
                     applied.append(part[0].name)
     return applied
