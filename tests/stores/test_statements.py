@@ -160,7 +160,6 @@ async def test_claims_by_key_do_not_read_the_backlog_of_a_key(postgres_url: str)
             for call, most in BY_KEY.items():
                 plan, pages = _analyzed(connection, call)
                 assert pages < most, plan
-                assert "Removed by" not in plan, plan  # no row was read in vain
 
 
 def _analyzed(connection: psycopg.Connection, call: str) -> tuple[str, int]:
