@@ -187,6 +187,33 @@ async def test_postgres_builds_the_index_of_keys_once(
     await works(PostgresStore(postgres_url))
 
 
+async def test_postgres_waits_for_a_build_of_the_index_by_hand(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And nobody waits for the migration."""
+    monkeypatch.setattr("headway.stores.postgres.migrate.PAUSE", 0.1)
+    await up_to(3, PostgresStore(postgres_url)).migrate()
+    by_hand = PostgresStore(postgres_url)._migrations[3].sql
+    async with (
+        await psycopg.AsyncConnection.connect(postgres_url) as holder,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as operator,
+        await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as client,
+    ):
+        await holder.execute(START)
+        build = asyncio.create_task(operator.execute(by_hand.encode()))
+        oid = "select to_regclass('headway.job_keyed')::oid"
+        while (built := await (await client.execute(oid)).fetchone()) == (None,):
+            await asyncio.sleep(0.01)
+        await client.execute("set lock_timeout = '100ms'")
+        migration = asyncio.create_task(PostgresStore(postgres_url).migrate())
+        while len(caplog.records) < 2:
+            await client.execute(START)  # raises if it has to wait
+        await holder.commit()
+        await build
+        assert await migration == ["0004_keys"]
+        assert await (await client.execute(oid)).fetchone() == built
+
+
 async def test_postgres_keeps_an_index_that_a_killed_process_has_built(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -255,7 +282,7 @@ def test_hostile_schema_names_are_refused(name: str) -> None:
 
 def psql(server: PostgresServer, url: str, script: str) -> str:
     """As by hand: errors do not end the script. They are the answer."""
-    command = [server.binaries / "psql", "-X", "-q", url]
+    command = [str(server.binaries / "psql"), "-X", "-q", url]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
     return "\n".join(line for line in done.stderr.splitlines() if "NOTICE" not in line)
 

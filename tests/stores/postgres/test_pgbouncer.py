@@ -100,6 +100,32 @@ async def test_a_worker_with_a_direct_connection_for_notifications(
             await running
 
 
+async def test_an_index_is_built_once_and_without_settings_for_others(
+    postgres_server: PostgresServer, pgbouncer: PgBouncer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.stores.postgres.migrate.PAUSE", 0.05)
+    name = postgres_server.create_database()
+    old = PostgresStore(pgbouncer.url_of(name))
+    del old._migrations[3:]
+    await old.migrate()
+    with (
+        psycopg.connect(postgres_server.url(name)) as holder,
+        psycopg.connect(pgbouncer.url_of(name), autocommit=True, prepare_threshold=None) as other,
+    ):
+        holder.execute("lock table headway.job in row exclusive mode")
+        migrations = [
+            asyncio.create_task(PostgresStore(pgbouncer.url_of(name)).migrate()) for _ in range(3)
+        ]
+        done, _ = await asyncio.wait(migrations, timeout=1.5)  # PostgreSQL looks for deadlocks
+        assert not done
+        holder.commit()
+        assert sorted(await asyncio.gather(*migrations)) == [[], [], ["0004_keys"]]
+        limits = "current_setting('lock_timeout'), current_setting('statement_timeout')"
+        seen = {other.execute(f"select {limits}".encode()).fetchone() for _ in range(60)}
+        assert seen == {("0", "0")}
+    postgres_server.drop_database(name)
+
+
 async def test_nothing_is_left_behind_for_other_clients(
     postgres_server: PostgresServer, pgbouncer: PgBouncer, store: PostgresStore, emptied: str
 ) -> None:

@@ -55,8 +55,8 @@ class IndexBuild(NamedTuple):
     """The statements of a step that builds an index."""
 
     drop_leftover: str
-    """In a transaction. An interrupted build leaves an invalid index. Waits for another build of
-    the index, without a snapshot."""
+    """In a transaction. An interrupted build leaves an invalid index. While another session builds
+    it, the wait for the first lock keeps nobody from starting jobs."""
     create: str
     """Outside a transaction."""
     record: str
