@@ -16,7 +16,7 @@ import pytest
 from playwright.async_api import expect
 
 from headway import After, JobState, Rate
-from headway.domain.limits.limit_views import QueuePermits
+from headway.domain.limits.limit_views import SHOWN_KEYS, QueuePermits
 from headway.domain.limits.queue_limits import LimitOptions, LimitsOverride
 from headway.limits import changes
 from headway.web import Token
@@ -294,6 +294,17 @@ async def test_releasing_a_hold(shop: Shop, client: httpx.AsyncClient) -> None:
     assert (await shop.app.questions.queue("media")).queue.permits is None
     (record,) = (await shop.app.questions.audit()).records
     assert (record.actor, record.action, record.target) == ("ada", "release hold", "media")
+
+
+@in_memory
+async def test_many_keys(shop: Shop, client: httpx.AsyncClient) -> None:
+    store = shop.app.store
+    for number in range(1, SHOWN_KEYS + 2):
+        await store.run(changes.hold, store, "media", f"key-{number}", After(minutes=5))
+        if number >= SHOWN_KEYS - 1:
+            page = (await client.get("/queues/media")).text
+            assert len(rows(page, "Running by key")) == min(number, SHOWN_KEYS)
+            assert ("At most 100 keys are shown" in page) is (number >= SHOWN_KEYS)
 
 
 ACTIONS = ("limit", "clear-limits", "release")
