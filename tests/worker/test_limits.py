@@ -63,7 +63,9 @@ class Gate:
         async def stay(job: Job, text: str) -> str:
             self.running.append(text)
             self.started.append(text)
-            self.workers[text] = current_attempt.get().worker
+            attempt = current_attempt.get()
+            assert attempt is not None
+            self.workers[text] = attempt.worker
             self.most = max(self.most, len(self.running))
             try:
                 await self._ends.setdefault(text, asyncio.Event()).wait()

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headway.domain.orders import ClaimOrder
+
 LONGEST = 60.0
 """Seconds for operations without a limit of their own: no lease depends on them, and some may take
 long."""
 SHORTEST = 1.0
 """Seconds."""
 
-_URGENT = frozenset({"claim", "extend", "expired", "save_worker", "get", "blocker_outputs"})
+_URGENT = frozenset(
+    {"claim", "claim_limited", "extend", "expired", "save_worker", "get", "blocker_outputs"}
+)
 
 
 class TimeLimits:
@@ -24,8 +28,9 @@ class TimeLimits:
         """Seconds that one try may take; None: no limit of its own. The shortest lease that was
         ever claimed counts: a sixth of it leaves time for more tries before the lease expires."""
         name = operation.__name__
-        if name == "claim":
-            self._shortest_lease = min(self._shortest_lease, args[0].lease_for)
+        for order in args:
+            if isinstance(order, ClaimOrder):
+                self._shortest_lease = min(self._shortest_lease, order.lease_for)
         if name in _URGENT:
             return max(self._shortest_lease / 6, SHORTEST)
         if name == "settle":

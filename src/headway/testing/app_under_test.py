@@ -37,6 +37,10 @@ class AppUnderTest:
 
     Nothing runs by itself: `await headway.drain()` fires the schedules and runs all jobs that are
     due. Time stands still until `headway.clock.advance(...)` moves it.
+
+    Limits of queues hold: a drain ends when a rate or a hold keeps the other jobs waiting. Advance
+    the clock until the next start is allowed, and drain again. Jobs run one after the other, so
+    `running` and `per_key` keep a job waiting only for the jobs of a worker that crashed.
     """
 
     def __init__(
@@ -103,8 +107,8 @@ class AppUnderTest:
         self.close()
 
     async def drain(self, *, outage: bool = False) -> None:
-        """Run the jobs that are due, and those that they start, on this event loop. A job whose
-        worker crashed is due when its lease has expired.
+        """Run the jobs that are due and that the limits of their queues allow, and those that they
+        start, on this event loop. A job whose worker crashed is due when its lease has expired.
 
         Ticks of schedules that came since the last drain are fired one after the other, each with
         the jobs of the one before it done, as if a worker had run all the time. `outage`: no worker

@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, ParamSpec, TypeVar, cast
 
+from headway.domain.job import ClaimedJobs
 from headway.domain.lease import Verdict
 from headway.domain.settlement import Settled
+from headway.limits.claim import LimitedClaim
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 
@@ -49,7 +51,7 @@ class CrashingStore:
         if self.crashed:
             return cast("T", _pretended(name, args))
         answer = await self._inner.run(operation, *args, **kwargs)
-        if (name == "claim" and answer and self._crashes_at(CrashPoint.CLAIMED)) or (
+        if (_is_claim_of_jobs(answer) and self._crashes_at(CrashPoint.CLAIMED)) or (
             name == "settle" and self._crashes_at(CrashPoint.COMMITTED)
         ):
             return cast("T", _pretended(name, args))
@@ -96,6 +98,11 @@ class _LostError(Exception):
     """Rolls back a transaction of the crashed worker."""
 
 
+def _is_claim_of_jobs(answer: object) -> bool:
+    jobs = answer.jobs if isinstance(answer, LimitedClaim) else answer
+    return isinstance(answer, ClaimedJobs | LimitedClaim) and bool(jobs)
+
+
 def _name(operation: Callable[..., Any]) -> str:
     return getattr(operation, "__name__", "")
 
@@ -103,6 +110,10 @@ def _name(operation: Callable[..., Any]) -> str:
 def _pretended(name: str, args: tuple[Any, ...]) -> Any:
     """An answer as if the operation had succeeded."""
     match name:
+        case "claim":
+            return ClaimedJobs()
+        case "claim_limited":
+            return LimitedClaim(jobs=[])
         case "settle":
             return Settled([Verdict.APPLIED] * len(args[0]))
         case "extend":

@@ -6,9 +6,11 @@ import asyncio
 import time
 
 import pytest
+from msgspec import structs
 
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.errors import StoreUnreachable
+from headway.limits.claim import KeyTurns, claim_limited
 from headway.stores.operation_retry import OperationRetry
 from headway.stores.postgres import PostgresStore
 from proof.tools.proxy import Proxy
@@ -39,6 +41,7 @@ async def test_calls_end_before_the_lease_would(postgres_server: PostgresServer)
         proxy.swallow = True
         for call in (
             store.run(store.claim, ORDER),
+            store.run(claim_limited, store, structs.replace(ORDER, limited=True), KeyTurns()),
             asyncio.to_thread(store.run_sync, store.expired, 1),
         ):
             began = time.monotonic()
