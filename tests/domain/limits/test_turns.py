@@ -37,7 +37,7 @@ def test_as_many_as_are_wanted_are_given_and_no_key_gets_more_than_its_room(
 ) -> None:
     keys: list[str | None] = [*names, None] if keyless else [*names]
     shares, _ = shares_of(keys, wanted, weights, rooms)
-    assert all(0 < limit for limit in shares.values())
+    assert all(limit > 0 for limit in shares.values())
     assert all(limit <= rooms[key] for key, limit in shares.items() if key in rooms)
     unbounded = keyless or any(name not in rooms for name in names)
     possible = wanted if unbounded else min(wanted, sum(rooms[name] for name in names))
