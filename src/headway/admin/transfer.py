@@ -88,7 +88,8 @@ class Mover:
         return arrived
 
     async def pause_queues(self) -> list[str]:
-        """Pause the source's paused queues at the target, if unknown there; their names."""
+        """Pause the source's paused queues at the target, if unknown there; their names. Limits
+        that the target's workers have declared do not make a queue known."""
         source, target = self._source.store, self._target.store
         known = {queue.name for queue in await target.run(target.queues)}
         for state in await target.run(target.queue_states):

@@ -56,7 +56,12 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     latest: bool = False
     """Outside of a transaction: read the primary's state, confirmed by a majority."""
     brief: bool = False
-    """The transaction that begins with this command is brief: others end it when it is idle."""
+    """This command locks a queue. The transaction that begins with it is brief: others end it when
+    it is idle."""
+
+    @property
+    def reads(self) -> bool:
+        return next(iter(self.body)) in _READS
 
 
 class Try(msgspec.Struct, frozen=True, gc=False):

@@ -42,22 +42,27 @@ found."""
 COSTLY = 0.01
 """Seconds that a look for them takes if it has to pass over many jobs with keys. The next one is
 made after twenty times as long."""
+COSTLY_TIMES = 10
+"""A costly look also takes so many times as long as the search for keys: the database may be slow
+or far away."""
 
 
 class LimitedClaim(msgspec.Struct, kw_only=True):
     """The answer of a claim from a queue with limits."""
 
     jobs: list[ClaimedJob]
+    permits: bool = False
+    """The queue has limits that jobs wait for until another one ends."""
     rated: bool = False
     """The queue has a rate."""
-    counted: bool = True
-    """Running jobs are counted: one that ends leaves its permit to another."""
     limited: bool = True
     """False: the queue has no limits any more, and was claimed from as any other."""
     wait: PermitWait | None = None
     """The limit that kept the claim from more."""
     more: bool = False
     """Another claim may find more at once."""
+    due: bool = False
+    """Jobs are due that can be claimed only when the worker can start them at once."""
     others: int = 0
     """Permits that this claim left, and that other workers found missing before."""
 
@@ -103,8 +108,9 @@ class KeyTurns:
         return monotonic() >= at.get((queue, priority), 0.0)
 
     def looked_for_keyless(self, queue: str, priority: int, took: float, *, found: bool) -> None:
+        """`took`: seconds, 0 if the look was not costly."""
         place, now = (queue, priority), monotonic()
-        until = now + 20 * took if took > COSTLY else 0.0
+        until = now + 20 * took if took else 0.0
         self._costly_until[place] = until
         self._keyless_at[place] = until if found else max(now + KEYLESS_EVERY, until)
 
@@ -135,7 +141,7 @@ def claim_limited(
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
         more = len(jobs) >= order.limit > 0
-        return LimitedClaim(jobs=jobs, limited=False, counted=False, more=more)
+        return LimitedClaim(jobs=jobs, limited=False, more=more)
     if state.paused_at is not None:
         return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
@@ -161,7 +167,7 @@ def _answer(
 ) -> LimitedClaim:
     return LimitedClaim(
         jobs=jobs,
-        counted=limits.running is not None or limits.per_key is not None,
+        permits=limits.running is not None or limits.per_key is not None,
         rated=limits.rate is not None,
         wait=wait,
         more=more,
@@ -212,9 +218,12 @@ def _claim(
             wait = None
     elif jobs:
         more = True
-    return (
-        yield from _keep(store, state, state_now, limits, jobs, granted.free, wait, time, more=more)
+    answer = yield from _keep(
+        store, state, state_now, limits, jobs, granted.free, wait, time, more=more
     )
+    if granted.granted == 0 < wanted and granted.wait is None:
+        answer.due = yield from _is_due(store, order, None, at)
+    return answer
 
 
 def _is_due(
@@ -356,7 +365,9 @@ def _claim_in_turn(
     place = queue, priority
     turn = turns.next.get(place, Turn())
     reach = turns.reach(queue, priority, order.limit)
+    began = monotonic()
     after, upto = yield from _keys_from(store, order, priority, turn.after, reach, full, now)
+    searched = monotonic() - began
     keys: list[str | None] = [*after, *upto]
     is_all = len(keys) < reach
     if len(after) < reach and turns.looks_for_keyless(queue, priority, idle=not keys):
@@ -368,7 +379,7 @@ def _claim_in_turn(
         return None if limits.per_key is None else limits.per_key - running.get(key, 0)
 
     shares, then = in_turn(keys, order.limit, limits.weights, room, turn)
-    jobs = yield from _claim_keyless(store, order, shares, turns, priority, now)
+    jobs = yield from _claim_keyless(store, order, shares, turns, priority, searched, now)
     if None in keys and len(jobs) < sum(share.limit for share in shares if share.key is None):
         keys.remove(None)  # the others get what they leave
         shares, then = in_turn(keys, order.limit - len(jobs), limits.weights, room, turn)
@@ -394,9 +405,10 @@ def _claim_keyless(
     shares: list[KeyShare],
     turns: KeyTurns,
     priority: int,
+    searched: float,
     now: datetime | None,
 ) -> Operation[list[ClaimedJob]]:
-    """Jobs without a key, if it is their turn."""
+    """Jobs without a key, if it is their turn; the search for keys took `searched` seconds."""
     wanted = [share for share in shares if share.key is None]
     if not wanted:
         return []
@@ -404,7 +416,9 @@ def _claim_keyless(
     order = structs.replace(order, limit=wanted[0].limit)
     jobs = yield from store.claim_keys(order, priority, wanted, now=now)
     took = monotonic() - began
-    turns.looked_for_keyless(order.queues[0].name, priority, took, found=bool(jobs))
+    costly = took > max(COSTLY, COSTLY_TIMES * searched)
+    queue = order.queues[0].name
+    turns.looked_for_keyless(queue, priority, took if costly else 0.0, found=bool(jobs))
     return jobs
 
 

@@ -33,7 +33,11 @@ HOPS = 100
 """Keys that one command finds, each by a lookup."""
 PRIORITIES = 4
 """Priorities that one command finds."""
+FEW = 20
 NO_KEY: Document = {"$exists": False}
+BY_KEY: Document = {"key": 1, "run_at": 1, "_id": 1}
+"""The order of the index `keyed`."""
+SEEN: Document = dict.fromkeys(("priority", "key", "run_at", "type", "losses"), 1)
 
 
 class MongoLimits(MongoClaim):
@@ -47,10 +51,12 @@ class MongoLimits(MongoClaim):
                 "findAndModify": self._names.queue,
                 "query": {"_id": name},
                 "update": {"$inc": {"locks": 1}},
+                "upsert": True,
+                "new": True,
             },
             brief=True,
         )
-        return None if reply["value"] is None else _to_state(reply["value"])
+        return _to_state(reply["value"])
 
     @reading
     def queue_states(self) -> Operation[list[QueueState]]:
@@ -114,15 +120,22 @@ class MongoLimits(MongoClaim):
         without: Collection[str] = (),
         now: datetime | None = None,
     ) -> Operation[list[str]]:
-        # The first job of a key tells most often whether the key has a job that is due.
+        # The first job of a key tells most often whether the key has a job that is due. If keys
+        # have few jobs each, one look finds many of them.
         queue = order.queues[0].name
         keys: Document = {"$gt": ""} if upto is None else {"$gt": "", "$lte": upto}
         which: Document = {"state": "pending", "queue": queue, "priority": priority, "key": keys}
-        by_key = {"key": 1, "run_at": 1, "_id": 1}
         found: list[str] = []
-        while len(found) < limit:
-            hops = min(limit - len(found), HOPS)
-            firsts, time = yield from self._hop(which, by_key, after, hops, now)
+        is_first, is_all = True, False
+        while len(found) < limit and not is_all:
+            wanted = limit - len(found)
+            if is_first:
+                firsts, time, is_all = yield from self._scan(which, after, wanted, now)
+            else:
+                hops = min(wanted, HOPS)
+                firsts, time = yield from self._hop(which, BY_KEY, after, hops, now)
+                is_all = len(firsts) < hops
+            is_first = False
             due = [each for each in firsts if each["key"] not in without and each["run_at"] <= time]
             others = [each["key"] for each in due if not self._is_claimable(each, order)]
             later: Collection[str] = ()
@@ -135,9 +148,7 @@ class MongoLimits(MongoClaim):
                 for each in due
                 if each["key"] in later or self._is_claimable(each, order)
             ]
-            if len(firsts) < hops:
-                break
-            after = firsts[-1]["key"]
+            after = firsts[-1]["key"] if firsts else after
         return found
 
     def claim_keys(
@@ -169,6 +180,13 @@ class MongoLimits(MongoClaim):
         """The first jobs of each key that are due, up to its share; random ones if others took the
         first ones before."""
         due = self._due(order.queues[0].name, order, now) | {"priority": priority}
+        known: dict[str | None, list[Document]] = {}
+        if len(shares) > FEW and not further:
+            known = yield from self._first_of_many(due, shares, now)
+        first = [job for share in shares for job in known.get(share.key, ())[: share.limit]]
+        shares = [share for share in shares if share.key not in known]
+        if not shares:
+            return first
         looks: dict[str, Sequence[Document]] = {
             f"share{place}": [
                 {"$match": due | {"key": NO_KEY if share.key is None else share.key}},
@@ -179,11 +197,45 @@ class MongoLimits(MongoClaim):
             for place, share in enumerate(shares)
         }
         (found,) = yield self._commands.lookups(now, looks)
-        return [
-            job
-            for place, share in enumerate(shares)
-            for job in chosen(found[f"share{place}"], share.limit, further)
-        ]
+        for place, share in enumerate(shares):
+            first += chosen(found[f"share{place}"], share.limit, further)
+        return first
+
+    def _first_of_many(
+        self, due: Document, shares: Sequence[KeyShare], now: datetime | None
+    ) -> Operation[dict[str | None, list[Document]]]:
+        """The first due jobs by key, in one look: of all keys if they have few jobs each, else of
+        some."""
+        limits = {share.key: share.limit for share in shares if share.key is not None}
+        jobs, _, is_all = yield from self._look(
+            due | {"key": {"$in": list(limits)}}, sum(limits.values()), now
+        )
+        found: dict[str | None, list[Document]] = {key: [] for key in limits} if is_all else {}
+        for job in jobs:
+            found.setdefault(job["key"], []).append(job)
+        if not is_all and len(found[jobs[-1]["key"]]) < limits[jobs[-1]["key"]]:
+            del found[jobs[-1]["key"]]  # it may have more
+        return found
+
+    def _scan(
+        self, which: Document, after: str, wanted: int, now: datetime | None
+    ) -> Operation[tuple[list[Document], int, bool]]:
+        """The first job of each of the next keys, the time, and whether there are no more keys."""
+        beyond = which | {"key": which["key"] | {"$gt": after}}
+        jobs, time, is_all = yield from self._look(beyond, wanted, now)
+        firsts: dict[str, Document] = {}
+        for job in jobs:
+            firsts.setdefault(job["key"], job)
+        return list(firsts.values())[:wanted], time, is_all and len(firsts) <= wanted
+
+    def _look(
+        self, which: Document, wanted: int, now: datetime | None
+    ) -> Operation[tuple[list[Document], int, bool]]:
+        """The first jobs by key, some more than are wanted; the time, and whether these are all."""
+        most = 2 * wanted + FEW
+        pipeline = [{"$match": which}, {"$sort": BY_KEY}, {"$limit": most}, {"$project": SEEN}]
+        (found,) = yield self._commands.lookups(now, {"jobs": pipeline})
+        return found["jobs"], found["now"], len(found["jobs"]) < most
 
     def _hop(
         self,
@@ -198,8 +250,6 @@ class MongoLimits(MongoClaim):
         field, direction = next(iter(order.items()))
         compare, end = ("$gt", MaxKey()) if direction > 0 else ("$lt", MinKey())
         beyond = {"$expr": {compare: [f"${field}", "$$last"]}}
-        fields = dict.fromkeys((field, "run_at", "type", "losses"), 1)
-        pipeline = [{"$match": which | beyond}, {"$sort": order}, {"$limit": 1}]
         stages: list[Document] = [
             {"$documents": [{"last": start}]},
             {"$set": {"now": present(now)}},
@@ -209,7 +259,12 @@ class MongoLimits(MongoClaim):
             look = {
                 "from": self._names.job,
                 "let": {"last": "$last"},
-                "pipeline": [*pipeline, {"$project": fields}],
+                "pipeline": [
+                    {"$match": which | beyond},
+                    {"$sort": order},
+                    {"$limit": 1},
+                    {"$project": SEEN},
+                ],
                 "as": name,
             }
             last = {"$ifNull": [{"$first": f"${name}.{field}"}, literal(end)]}

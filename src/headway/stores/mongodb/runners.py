@@ -102,11 +102,13 @@ class MongoRunner:
         self._brief = False
         self._outside = False
         """Whether a command ran outside of the transaction."""
+        self._changed = False
+        """Whether there is anything to commit; a lock alone is given up."""
 
     async def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = await drive(with_tries(operation, tries), self._execute)
-            if self._session is not None:
+            if self._session is not None and self._changed:
                 await commit(self._session)
         except PyMongoError as error:
             tries.brief = self._brief
@@ -125,6 +127,7 @@ class MongoRunner:
             self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
             await begin(self._session, brief=command.brief)
+        self._changed = self._changed or not (command.reads or command.brief)
         return await run_command(self._database, command, self._session)
 
 
@@ -138,11 +141,12 @@ class MongoSyncRunner:
         self._session: ClientSession | None = None
         self._brief = False
         self._outside = False
+        self._changed = False
 
     def run(self, operation: Operation[T], tries: TryCounter) -> T:
         try:
             answer = drive_sync(with_tries(operation, tries), self._execute)
-            if self._session is not None:
+            if self._session is not None and self._changed:
                 commit_sync(self._session)
         except PyMongoError as error:
             tries.brief = self._brief
@@ -161,6 +165,7 @@ class MongoSyncRunner:
             self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
             self._session.start_transaction(BRIEF if command.brief else SNAPSHOT, MAJORITY)
+        self._changed = self._changed or not (command.reads or command.brief)
         return run_command_sync(self._database, command, self._session)
 
 

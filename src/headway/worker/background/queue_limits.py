@@ -98,10 +98,12 @@ class QueueLimitWriter:
         store = self._store
         if await store.run(is_declared, store, self._declared):
             return
-        changed = await store.run(
-            declare, store, self._describe(), self._declared, now=self._clock.now()
-        )
         effects = Effects()
-        for queue in changed:
-            effects.change_limits(queue)
+        for queue, limits in self._declared.items():
+            # One by one: a store that does not wait for locks may not get many busy ones at once.
+            changed = await store.run(
+                declare, store, self._describe(), {queue: limits}, now=self._clock.now()
+            )
+            for each in changed:
+                effects.change_limits(each)
         self._publisher.publish_soon(effects)
