@@ -77,7 +77,7 @@ async def test_cancel(shop: Shop) -> None:
     assert await operator.act(JobAction.CANCEL, ids) == Batch(changed=0, passed_over=2)
     assert {(await app.get(id)).state for id in ids} == {JobState.CANCELLED}
     heard = {type(notification) for notification in shop.ear.heard}
-    assert heard == {OwnershipLost, SequenceEnded}
+    assert heard == {OwnershipLost, SequenceEnded, JobsScheduled}  # a permit may be free
     assert sum(isinstance(event, JobCancelled) for event in shop.events) == 2
     (note,) = await notes(shop)  # what changed nothing leaves none
     assert note.before in ("1 running, 1 pending", "1 pending, 1 running")
@@ -240,8 +240,8 @@ async def test_start_by_name(shop: Shop) -> None:
 
 async def test_start_later_and_once(shop: Shop) -> None:
     app, operator = shop.app, shop.app.actions("anna")
-    one = (await operator.start("charge", '{"order_id": 7}', key="order-7", delay=60)).id
-    same = (await operator.start("charge", '{"order_id": 8}', key="order-7")).id
+    one = (await operator.start("charge", '{"order_id": 7}', dedup="order-7", delay=60)).id
+    same = (await operator.start("charge", '{"order_id": 8}', dedup="order-7")).id
     assert one == same
     assert (await app.get(one)).dedup_key == "order-7"
     at = (await operator.start("charge", '{"order_id": 9}', at="2100-01-01T00:00:00+01:00")).id

@@ -27,8 +27,8 @@ def limit_queue(
     exactly: bool = False,
 ) -> Operation[tuple[LimitsChange, Effects]]:
     """Override limits; None takes all overrides back."""
-    if change is None:
-        state = yield from store.queue_state(queue, lock=True)
+    if change is None:  # a lock would keep a row for a queue that has none
+        state = yield from store.queue_state(queue)
         if state is None or state.limits is None or state.limits.override is None:
             return _changed(state or QueueState(name=queue)), Effects()
     before, after = yield from changes.override(store, queue, change, exactly=exactly, now=now)
@@ -42,7 +42,9 @@ def release_hold(
     store: Operations, queue: str, note: AuditRecord, now: datetime | None
 ) -> Operation[tuple[HoldRelease, Effects]]:
     time = yield from store.time(now=now)
-    state = yield from store.queue_state(queue, lock=True)
+    state = yield from store.queue_state(queue)
+    if state is not None and any(holds(state, time)):
+        state = yield from changes.let_go(store, queue)
     held_until, held_keys = (None, {}) if state is None else holds(state, time)
     released = HoldRelease(queue=queue, held_until=held_until, held_keys=len(held_keys))
     said: list[str] = []
@@ -52,7 +54,6 @@ def release_hold(
         said.append(f"{plural(len(held_keys), 'key')} held")
     if not said:
         return released, Effects()
-    yield from changes.let_go(store, queue)
     effects = yield from _add_audit(store, queue, note, "; ".join(said), "not held", now)
     return released, effects
 
