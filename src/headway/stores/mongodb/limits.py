@@ -233,7 +233,12 @@ class MongoLimits(MongoClaim):
     ) -> Operation[tuple[list[Document], int, bool]]:
         """The first jobs by key, some more than are wanted; the time, and whether these are all."""
         most = 2 * wanted + FEW
-        pipeline = [{"$match": which}, {"$sort": BY_KEY}, {"$limit": most}, {"$project": SEEN}]
+        pipeline: list[Document] = [
+            {"$match": which},
+            {"$sort": BY_KEY},
+            {"$limit": most},
+            {"$project": SEEN},
+        ]
         (found,) = yield self._commands.lookups(now, {"jobs": pipeline})
         return found["jobs"], found["now"], len(found["jobs"]) < most
 
