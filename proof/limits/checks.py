@@ -19,8 +19,9 @@ LEASE = 3.0
 SETTINGS = {"lease_for": LEASE, "concurrency": 20, "poll_every": 1.0}
 RECOVERY = LEASE + 1.5
 """The lease, a second for the reaper, and half a second for slow machines."""
-HANDOVER = 0.1
-"""Seconds from the end of a job to the next start in a full queue, in the median."""
+HANDOVER = 0.25
+"""Seconds from the end of a job to the next start in a full queue, in the median: on an idle
+machine it is a few milliseconds."""
 ROUNDS = 2
 DRAIN = 60.0
 
@@ -39,9 +40,12 @@ def drain(run: PartRun, database: Database, load: Load, workers: Workers) -> Non
     run.check(not unstopped, f"{database.kind}: {len(unstopped)} workers did not stop")
 
 
-def check_record(run: PartRun, database: Database, workers: Workers, auditor: Auditor) -> Playback:
+def check_record(
+    run: PartRun, database: Database, workers: Workers, auditor: Auditor, *, calm_until: float
+) -> Playback:
+    """`calm_until`: how long permits are expected to be handed over quickly."""
     kind = database.kind
-    playback = Playback(workers.killed)
+    playback = Playback(workers.killed, calm_until)
     turns = _Turns()
     playback.play(read(database), turns.take)
     run.figure(f"{kind}: strikes", dict(workers.strikes))

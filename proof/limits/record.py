@@ -158,6 +158,8 @@ class Playback:
 
     killed: dict[str, float] = field(default_factory=dict[str, float])
     """When a worker was killed."""
+    calm_until: float = float("inf")
+    """Handovers are measured until then."""
     violations: list[str] = field(default_factory=list[str])
     most: dict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
     starts: Counter[str] = field(default_factory=Counter[str])
@@ -228,7 +230,7 @@ class Playback:
                 queue.starts.popleft()
             if len(queue.starts) > rate["limit"]:
                 self._violated(note, f"{len(queue.starts)} starts in {rate['per']} s")
-        if queue.freed:
+        if queue.freed and note.at < self.calm_until:
             self.handovers[note.queue].append(note.at - queue.freed.popleft())
 
     def _end(self, queue: Queue, note: Note) -> None:

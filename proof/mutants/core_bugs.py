@@ -33,7 +33,7 @@ from headway.worker.leases.store_outage import Outage
 from proof.simulation import world
 
 
-def _judging(careless: Callable[[Any], bool]) -> Callable[[], None]:
+def judging(careless: Callable[[Any], bool]) -> Callable[[], None]:
     """A store that applies such settlements to whatever runs."""
 
     def plant() -> None:
@@ -290,10 +290,10 @@ SEEN_BY_ABSENCE: dict[str, Callable[[], None]] = {
 
 
 SEEN_BY_SIMULATION: dict[str, Callable[[], None]] = {
-    "fence dropped from ack": _judging(lambda each: isinstance(each, Complete)),
-    "fence dropped from fail": _judging(lambda each: isinstance(each, Fail)),
+    "fence dropped from ack": judging(lambda each: isinstance(each, Complete)),
+    "fence dropped from fail": judging(lambda each: isinstance(each, Fail)),
     "fence dropped from extend": fence_dropped_from_extend,
-    "unguarded reaper": _judging(lambda each: isinstance(each, Lose)),
+    "unguarded reaper": judging(lambda each: isinstance(each, Lose)),
     "expiry compared with the wrong clock": expiry_by_the_workers_clock,
     "commit outcome taken for granted by a client": start_taken_for_granted,
     "commit outcome taken for granted by a worker": settlement_taken_for_granted,

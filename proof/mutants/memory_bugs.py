@@ -57,7 +57,8 @@ def rewriting(function: FunctionType, line: str, without: str) -> Callable[[], N
         future = "from __future__ import annotations\n"
         exec(compile(future + source.replace(line, without), function.__module__, "exec"), names)
         # Whoever has imported the function by its name has the bug, too.
-        function.__code__ = names[function.__name__].__code__
+        damaged = names[function.__name__]
+        function.__code__ = (damaged.fget if isinstance(damaged, property) else damaged).__code__
 
     return plant
 

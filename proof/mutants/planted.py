@@ -17,11 +17,13 @@ from itertools import chain, count
 from proof.mutants import (
     checks,
     core_bugs,
+    limit_bugs,
     memory_bugs,
     mongodb_bugs,
     schedule_bugs,
     sql_bugs,
 )
+from proof.simulation.limits import simulate_limits
 from proof.simulation.run import simulate
 from proof.simulation.scenario import Scenario
 from proof.simulation.schedules import simulate_day
@@ -31,6 +33,21 @@ LONGEST = 55.0
 DAY = 1.0
 """Hours of a simulated day of schedules: enough for a bug to show."""
 GROUPS = {
+    "limits: queue state locked": "limit_races",
+    "limits: running jobs counted": "limit_races",
+    "limits: need permits": "limit_races",
+    "limits: full keys with `if False": "holds",
+    "limits: permits with `False": "holds",
+    "limits: hold": "holds",
+    "limits: override": "limit_changes",
+    "limits: effective": "limit_changes",
+    "limits: declare": "limit_changes",
+    "limits: interval": "rates",
+    "limits: allowed": "rates",
+    "limits: keep": "rates",
+    "limits: spend": "rates",
+    "limits: claim in turn": "key_turns",
+    "limits:": "limited_claims",
     "schedules: declare": "schedule_changes",
     "schedules: change": "schedule_changes",
     "schedules: put": "schedule_changes",
@@ -84,7 +101,7 @@ class Bug:
     name: str
     plant: Callable[[], None]
     finder: str
-    """sim, day, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
+    """sim, day, limits, memory, sqlite, postgres, mongodb (conformance), or the name of a check."""
 
 
 def bugs() -> list[Bug]:
@@ -100,6 +117,13 @@ def bugs() -> list[Bug]:
         Bug("dedup without its lock", core_bugs.keys_unlocked, "postgres"),
         *(Bug(name, plant, "memory") for name, plant in memory_bugs.SEEN_BY_CONFORMANCE.items()),
         *(Bug(name, plant, "memory") for name, plant in schedule_bugs.SEEN_BY_CONFORMANCE.items()),
+        *(Bug(name, plant, "memory") for name, plant in limit_bugs.SEEN_BY_CONFORMANCE.items()),
+        *(Bug(name, plant, "limits") for name, plant in limit_bugs.SEEN_BY_SIMULATION.items()),
+        *(
+            Bug(name, plant, store)
+            for store, planted in limit_bugs.SEEN_BY_SQL.items()
+            for name, plant in planted.items()
+        ),
         *(Bug(name, plant, "postgres") for name, plant in schedule_bugs.SEEN_BY_SQL.items()),
         *(Bug(name, plant, "day") for name, plant in schedule_bugs.SEEN_BY_DAY.items()),
         *(
@@ -120,6 +144,15 @@ def find(bug: Bug, dsn: str) -> str | None:
                 outcome = simulate(Scenario.from_seed(seed))
                 if outcome.invariant is not None:
                     return f"seed {seed}: {outcome.invariant}"
+                if time.monotonic() > deadline:
+                    break
+            return None
+        case "limits":
+            deadline = time.monotonic() + LONGEST
+            for seed in count():
+                history = simulate_limits(seed)
+                if history.invariant is not None:
+                    return f"seed {seed}: {history.detail}"
                 if time.monotonic() > deadline:
                     break
             return None

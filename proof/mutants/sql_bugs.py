@@ -84,19 +84,19 @@ def seen_by_conformance(store: str) -> dict[str, Callable[[], None]]:
             found[name] = _without(store, statement, condition)
     for statement, changes in SCHEDULES[store].items():
         for text, instead in changes:
-            found[f"{store}: {statement}.sql without `{text}`"] = _changed(
+            found[f"{store}: {statement}.sql without `{text}`"] = changed(
                 store, statement, text, instead
             )
     found[f"{store}: every lease that runs out is charged"] = every_lease_is_charged
     if store == "postgres":
         for statement, lock in DELETIONS_LOCK.items():
-            found[f"{store}: {statement}.sql without `{lock}`"] = _changed(
+            found[f"{store}: {statement}.sql without `{lock}`"] = changed(
                 store, statement, lock, ""
             )
-        found[f"{store}: delete_sequences.sql without a look at who waits"] = _changed(
+        found[f"{store}: delete_sequences.sql without a look at who waits"] = changed(
             store, "delete_sequences", "not exists (", "true or exists ("
         )
-        found[f"{store}: delete_sequences.sql without a look at what follows"] = _changed(
+        found[f"{store}: delete_sequences.sql without a look at what follows"] = changed(
             store, "delete_sequences", "ended.sequence_id) = ended.id", "ended.id) is not null"
         )
     return found
@@ -115,10 +115,10 @@ def _without(
     store: str, statement: str, condition: str, instead: str = "or true"
 ) -> Callable[[], None]:
     """The statement as it would be without the condition; its parameters are bound as before."""
-    return _changed(store, statement, condition, f"({condition} {instead})")
+    return changed(store, statement, condition, f"({condition} {instead})")
 
 
-def _changed(store: str, statement: str, text: str, instead: str) -> Callable[[], None]:
+def changed(store: str, statement: str, text: str, instead: str) -> Callable[[], None]:
     def plant() -> None:
         load = statements.load_statements
 

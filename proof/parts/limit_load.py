@@ -72,7 +72,7 @@ def _load(run: PartRun, database: PostgresDatabase, folder: Path, seconds: float
     run.check(load.error is None, f"the load failed: {load.error!r}")
     run.check(auditor.error is None, f"the auditor failed: {auditor.error!r}")
     run.figure("overrides", load.changes)
-    playback = check_record(run, database, workers, auditor)
+    playback = check_record(run, database, workers, auditor, calm_until=ended)
     compared = min(COMPARED, (ended - began) / 3)
     first = began + WARM_UP
     rates = [

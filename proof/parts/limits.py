@@ -45,7 +45,8 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
         workers = Workers(parent, database, logs, WORKERS, **SETTINGS)
         load = Load(database, PACE)
         auditor = Auditor(database, 0.01)
-        workers.look_for(2.0 if run.short else 10.0)
+        workers.look_for(4.0 if run.short else 10.0)
+        calm_until = time.time()
         seconds = 5.0 if run.short else 40.0
         # Kills first: a process that is frozen may hold a lock, and then nobody can recover.
         workers.settings["killed_in_claims"] = IN_CLAIMS
@@ -58,7 +59,7 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
         run.check(not parent.crashes(), f"{database.kind}: {parent.crashes()}")
     for name, found in (("load", load.error), ("auditor", auditor.error)):
         run.check(found is None, f"{database.kind}: the {name} failed: {found!r}")
-    playback = check_record(run, database, workers, auditor)
+    playback = check_record(run, database, workers, auditor, calm_until=calm_until)
     _check_handlers(run, database, logs, workers, playback)
 
 

@@ -222,9 +222,7 @@ class LimitChecker(Checker):
         queue, key = spec.queue, spec.key
         self.starts += 1
         running = self.running[queue]
-        cap, per_key, rate = (
-            self.in_effect(queue, each) for each in ("running", "per_key", "rate")
-        )
+        cap, per_key = (self.in_effect(queue, each) for each in ("running", "per_key"))
         what = f"{queue}, key {key}"
         if cap is not None and len(running) > cap:
             raise Violation("never above a cap", f"{what}: {len(running)} of {cap} run")

@@ -21,7 +21,7 @@ class Release(NamedTuple):
     commit: str
 
 
-PREVIOUS = Release("0.1.0", "32d6483ab65879c6b3f59e3800e22032f6ece3d4")
+PREVIOUS = Release("0.1.0 with schedules", "4c83462622bd33758cf66d4d997307de786ac852")
 """The newest release that users can have. Set it anew right after each release."""
 
 

@@ -162,6 +162,16 @@ async def test_permits_of_a_queue(shop: Shop, clock: ManualClock) -> None:
     assert found.keys == (KeyUse("b", 2), KeyUse("a", 1))
 
 
+async def test_weights_are_not_listed(shop: Shop) -> None:
+    await declared(shop, fair=True, weights={"a": 3})
+    found = await permits(shop)
+    assert found.declared.weights == found.effective.weights == {"a": 3}
+    (listed,) = [each for each in await shop.app.questions.queues() if each.name == "money"]
+    fair = QueueLimits(fair=True)
+    assert listed.permits == replace(found, declared=fair, effective=fair)
+    assert listed.permits.declared_by == 1
+
+
 async def test_shown_keys_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.admin.limits.permit_details.SHOWN_KEYS", 2)
     await declared(shop, running=50)
@@ -309,7 +319,8 @@ async def test_why_a_job_has_no_permit(shop: Shop, clock: ManualClock) -> None:
     said = await why(shop, waiting)
     assert said.sentence == "waiting for a permit: the rate of money allows the next start in 12 s"
     (wait,) = said.waits_for
-    assert (wait.limit, wait.again_in) == (Limit.RATE, pytest.approx(RATE.interval, abs=0.001))
+    assert wait.limit is Limit.RATE
+    assert wait.again_in == pytest.approx(RATE.interval, abs=0.001)
     clock.advance(61)
     await beat(shop)
     assert (await why(shop, waiting)).reason is Reason.DUE

@@ -223,7 +223,7 @@ async def test_a_job_arrives_as_it_was(places: tuple[Place, Place]) -> None:
     )
     await source.app.start(source.fail.request("bad"))
     await source.app.worker(queues=["default"]).run(drain=True)
-    await source.app.start(source.work.request("waiting"))
+    await source.app.start(source.work.request("waiting"), key="tenant-7")
     before = {
         id: job for id, job in (await source.everything()).items() if job.state != "completed"
     }
@@ -235,6 +235,34 @@ async def test_a_job_arrives_as_it_was(places: tuple[Place, Place]) -> None:
     assert await target.everything() == before
     assert {id: await target.app.attempts(id) for id in before} == attempts
     assert {job.state for job in (await source.everything()).values()} == {JobState.COMPLETED}
+
+
+async def test_keys_are_copied(places: tuple[Place, Place]) -> None:
+    source, target = places
+    started = await source.app.start(source.work.request("done"), key="tenant-7")
+    await source.app.worker().run(drain=True)
+    assert await copy_all(places) == (1, 0)
+    assert (await target.everything())[started.id].key == "tenant-7"
+
+
+async def test_limits_stay_and_do_not_keep_a_queue_from_being_paused(
+    places: tuple[Place, Place],
+) -> None:
+    source, target = places
+    for app, running in ((source.app, 1), (target.app, 2)):
+        app.queue("mail", running=running)
+        app.queue("default", running=running)
+        await app.worker(queues=["mail", "default"]).run(drain=True)
+    await source.app.pause("mail")
+    await source.app.pause("default")
+    await target.app.pause("default")
+
+    assert await mover(places).pause_queues() == ["mail"]
+
+    store = target.app.store
+    states = {state.name: state for state in await store.run(store.queue_states)}
+    assert states["mail"].paused_at is not None
+    assert states["mail"].effective.running == 2
 
 
 async def test_history_moves_when_asked_for(places: tuple[Place, Place]) -> None:

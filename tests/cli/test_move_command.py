@@ -47,10 +47,14 @@ def test_moves_what_is_there_and_says_how_much(sqlite_path: Path, postgres_url: 
     assert json.loads(again.stdout)["moved"] == 0
 
 
-def test_a_paused_queue_stays_paused(sqlite_path: Path, postgres_url: str) -> None:
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_paused_queue_stays_paused(sqlite_path: Path, postgres_url: str, limited: bool) -> None:
     source = filled(sqlite_path, 1)
     assert command("queues", "pause", "default", "--app", source).exit_code == 0
     assert command("migrate", "up", postgres_url).exit_code == 0
+    if limited:
+        limit = ("queues", "limit", "default", "--running", "3", "--app", postgres_url)
+        assert command(*limit).exit_code == 0
 
     assert command("move", source, postgres_url, "--yes").exit_code == 0
 

@@ -117,6 +117,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("sequences", "show", "sequence"),
         ("sequences", "tree", "blocked"),
         ("workers", "list"),
+        ("queues", "show", "default"),
+        ("jobs", "list", "key:tenant-7", "dedup:order-7"),
         ("schedules", "list"),
         ("schedules", "list", "tenants", "--state", "active"),
         ("schedules", "show", SCHEDULE),
@@ -169,6 +171,34 @@ def test_levers(served: Served) -> None:
     assert run("jobs", "delete", id, "-y") == "1 job deleted\n"
     mistyped = command("queues", "pause", "latr", "-a", served.url, env=served.environment)
     assert mistyped.stderr.startswith("Warning: no job, worker or job type uses queue latr")
+
+
+def test_levers_of_limits(served: Served) -> None:
+    def run(*arguments: str) -> str:
+        result = command(*arguments, "-a", served.url, env=served.environment)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    def override() -> Any:
+        return printed("queues", "show", "slow", "-a", served.dsn)["queue"]["permits"]["override"]
+
+    start = ("start", "charge", '{"order_id": 99}', "--in", "1h", "--queue", "slow")
+    id = run(*start, "--key", "tenant-7", "--dedup", "order-99").strip()
+    assert run(*start, "--dedup", "order-99").strip() == id
+    job = printed("jobs", "show", id, "-a", served.dsn)["job"]
+    assert (job["key"], job["dedup_key"]) == ("tenant-7", "order-99")
+    limit = ("queues", "limit", "slow")
+    assert run(*limit, "--running", "4", "--rate", "90/60s", "--burst", "10") == (
+        "slow: 4 running; 90 in 60 s, 10 at once (overridden: running, rate)\n"
+    )
+    assert override() == {"running": 4, "rate": {"limit": 90, "per": 60.0, "burst": 10}}
+    assert run(*limit, "--rate", "none") == "slow: 4 running (overridden: running, rate)\n"
+    assert override() == {"running": 4, "rate": None}
+    assert "0 of 4 used, 4 free" in run("queues", "show", "slow")
+    assert run(*limit, "--clear") == "slow: no limits\n"
+    assert run("queues", "release", "slow") == "slow: was not held\n"
+    assert run("jobs", "cancel", id, "-y") == "1 job cancelled\n"
+    assert run("jobs", "delete", id, "-y") == "1 job deleted\n"
 
 
 def test_levers_of_schedules(served: Served) -> None:

@@ -67,12 +67,12 @@ def test_starts_a_job(shop: Shop) -> None:
 
 
 def test_later_once_and_elsewhere(shop: Shop) -> None:
-    options = ("--in", "5m", "--key", "sum", "--queue", "sums", "--priority", "3")
+    options = ("--in", "5m", "--dedup", "sum", "--queue", "sums", "--priority", "3", "--key", "t7")
     first = shop.run("start", "add", '{"a": 1, "b": 2}', *options, "--json")
     again = shop.run("start", "add", '{"a": 3, "b": 4}', *options, "--json")
     assert json.loads(first.stdout)["id"] == json.loads(again.stdout)["id"]
     job = shop.app.sync.get(json.loads(first.stdout)["id"])
-    assert (job.queue, job.priority, job.dedup_key) == ("sums", 3, "sum")
+    assert (job.queue, job.priority, job.dedup_key, job.key) == ("sums", 3, "sum", "t7")
     assert 295 < (job.run_at - job.created_at).total_seconds() < 305
 
 

@@ -273,11 +273,12 @@ def test_migrate(shop: Shop, postgres_url: str) -> None:
     status = shop.run("migrate", "status", postgres_url)
     assert (status.returncode, "missing" in status.stdout) == (0, True)
     check = shop.run("migrate", "check", postgres_url)
-    assert (check.returncode, "lacks 0001_initial, 0002_schedules" in check.stderr) == (1, True)
+    steps = ["0001_initial", "0002_schedules", "0003_limits", "0004_keys"]
+    assert (check.returncode, f"lacks {', '.join(steps)}" in check.stderr) == (1, True)
     missing = shop.run("worker", postgres_url)
     assert missing.returncode != 0
     up = shop.run("migrate", "up", postgres_url)
-    assert (up.returncode, up.stdout) == (0, "applied 0001_initial\napplied 0002_schedules\n")
+    assert (up.returncode, up.stdout) == (0, "".join(f"applied {step}\n" for step in steps))
     assert shop.run("migrate", "up", postgres_url).stdout == ""
     assert shop.run("migrate", "check", "--app", postgres_url).returncode == 0
     sql = shop.run("migrate", "sql", postgres_url)
@@ -285,6 +286,7 @@ def test_migrate(shop: Shop, postgres_url: str) -> None:
     later = shop.run("migrate", "sql", "--after", "1", postgres_url)
     assert (later.returncode, "0001_initial" in later.stdout) == (0, False)
     assert 'create table "headway".schedule ' in later.stdout
+    assert "create index concurrently if not exists job_keyed " in later.stdout
 
 
 def test_migrate_says_for_whom_it_waits(shop: Shop, postgres_url: str) -> None:
@@ -294,6 +296,6 @@ def test_migrate_says_for_whom_it_waits(shop: Shop, postgres_url: str) -> None:
         assert up.stderr is not None
         said = up.stderr.readline()
         connection.commit()
-    assert "0001_initial, 0002_schedules has to wait: an open transaction" in said
+    assert "0003_limits, 0004_keys has to wait: an open transaction" in said
     assert up.wait(60) == 0
     assert shop.run("migrate", "check", postgres_url).returncode == 0

@@ -37,7 +37,7 @@ FOUND = {
     "periodic": {RECURRING, "coming-from/celery-beat", "recipes"},
     "delay": {LATER}, "countdown": {LATER}, "ETA": {LATER},
     "throttle": {"guides/limits", "recipes"}, "rate limit": {"guides/limits", "recipes"},
-    "semaphore": {"guides/limits"}, "mutex": {"guides/limits"}, "fairness": {"guides/limits", "recipes"},
+    "semaphore": {"guides/limits"}, "mutex": {"guides/limits"},
     "chord": {"guides/sequences", "recipes"}, "canvas": {"guides/sequences"}, "group": {"recipes"},
 }  # fmt: skip
 """Words of other queues, and the pages that come first in a search for them."""

@@ -34,9 +34,10 @@ SAID = {
     ],
     "llm": [
         "acme asked 30 times; ada and bob, after it, 3 times each",
-        "the service says: 429, Retry-After: 0.5",
-        "answers: 36, of ada and bob among the first 15: 6",
-        "at once: 4, of one tenant: 2",
+        "the service says: 429, Retry-After: 1",
+        "answers: 36, of ada and bob among the first 20: 6",
+        "at most 4 at once: True",
+        "at most 2 of one tenant: True",
         "calls begun in the pause: 0",
         "tokens within bounds: True",
         "requests within bounds: True",

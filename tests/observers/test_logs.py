@@ -170,6 +170,31 @@ LINES: list[tuple[events.Event, int, str]] = [
         "schedule s cannot be fired here: there is no time zone 'Mars'",
     ),
     (
+        events.ClaimRefused("w", "a", "running", None),
+        logging.DEBUG,
+        "worker w waits for a permit of queue a: running",
+    ),
+    (
+        events.ClaimRefused("w", "a", "rate", 1.5),
+        logging.DEBUG,
+        "worker w waits for a permit of queue a: rate",
+    ),
+    (
+        events.PermitsGranted("w", "a", (0.5, 0.25)),
+        logging.DEBUG,
+        "worker w was granted 2 permits of queue a after 0.500 s",
+    ),
+    (
+        events.QueueHeld("a", None, TICK, "1", "x"),
+        logging.INFO,
+        "queue a is held until 2030-01-01T02:30:00+00:00 by x 1",
+    ),
+    (
+        events.QueueHeld("a", "tenant-7", TICK, "1", "x"),
+        logging.INFO,
+        "queue a, key tenant-7, is held until 2030-01-01T02:30:00+00:00 by x 1",
+    ),
+    (
         events.SchedulesRefused(("s", "t")),
         logging.WARNING,
         (

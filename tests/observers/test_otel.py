@@ -338,6 +338,24 @@ def test_ticks(telemetry: Telemetry) -> None:
     assert [point.sum for point in late.data.data_points] == [0.5]
 
 
+def test_limits(telemetry: Telemetry) -> None:
+    """By queue, and never by key."""
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    telemetry.observer.observe(events.ClaimRefused("w", "letters", "rate", 0.5))
+    telemetry.observer.observe(events.PermitsGranted("w", "letters", (0.5, 0.25)))
+    telemetry.observer.observe(events.QueueHeld("letters", "tenant-7", until, "1", "write"))
+    assert telemetry.values("headway.queue.claim.refused") == {("rate", "letters"): 1}
+    assert telemetry.values("headway.queue.held") == {("write", "letters"): 1}
+    found = telemetry.metrics()
+    assert found["headway.queue.claim.refused"].unit == "{claim}"
+    assert found["headway.queue.held"].unit == "{hold}"
+    waited = found["headway.queue.permit.wait.duration"]
+    assert waited.unit == "s"
+    (point,) = waited.data.data_points
+    assert (point.count, point.sum) == (2, 0.75)
+    assert dict(point.attributes) == {"messaging.destination.name": "letters"}
+
+
 async def test_gauges_show_what_runs_and_net_to_zero(
     traced: ObservedApp, telemetry: Telemetry
 ) -> None:

@@ -14,8 +14,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway import Every, Headway, Job
+from headway import After, At, Every, Headway, Job, Rate
 from headway.domain import events
+from headway.domain.limits.queue_limits import LimitsOverride
+from headway.limits.changes import hold, override
 from headway.observers import store_gauges
 from headway.observers.counters import COUNTERS
 from headway.observers.prometheus import (
@@ -79,6 +81,47 @@ async def test_ticks_are_counted_by_the_job_type_and_not_by_the_schedule() -> No
     assert 0 < found["headway_tick_late_seconds_sum", *write] < 2
     for reason in ("overlap", "missed", "replaced"):
         assert found["headway_ticks_skipped_total", "letters", reason, "write"] == 3
+
+
+async def test_limits_are_counted_by_queue_and_never_by_key() -> None:
+    observer = PrometheusObserver()
+    observer.observe_all(
+        [
+            events.ClaimRefused("w", "letters", "running", None),
+            events.ClaimRefused("w", "letters", "rate", 0.5),
+            events.ClaimRefused("w", "letters", "rate", 0.5),
+            events.PermitsGranted("w", "letters", (0.5, 0.25)),
+            events.QueueHeld("letters", "tenant-7", TICK, "1", "write"),
+            events.QueueHeld("letters", None, TICK, "1", "write"),
+        ]
+    )
+    _, text = exposition(observer)()
+    found = samples(text)
+    assert found["headway_claims_refused_total", "running", "letters"] == 1
+    assert found["headway_claims_refused_total", "rate", "letters"] == 2
+    assert found["headway_permit_wait_seconds_count", "letters"] == 2
+    assert found["headway_permit_wait_seconds_sum", "letters"] == 0.75
+    assert found["headway_queue_holds_total", "letters", "write"] == 2
+    assert "tenant-7" not in text.decode()
+
+
+async def test_permits_are_asked_of_the_store(observed: ObservedApp) -> None:
+    app = observed.app
+    store = app.store
+    app.queue("default", running=3)
+    await store.run(override, store, "letters", LimitsOverride(rate=Rate(1, per=60)))
+    await store.run(hold, store, "letters", None, After(seconds=60))
+    await store.run(hold, store, "over", None, At(datetime(2020, 1, 1, tzinfo=UTC)))
+    await app.start_many([observed.hold.request(30.0)] * 2)
+    async with observed.working(grace=0.0):
+        await observed.until(events.AttemptStarted, 2, type="hold")
+        page = exposition(QueueCollector(store))
+        found = samples((await asyncio.to_thread(page))[1])
+    assert found["headway_permits_used", "default"] == 2
+    assert found["headway_permits_free", "default"] == 1
+    assert ("headway_permits_used", "letters") not in found, "a rate has no permits"
+    assert found["headway_queue_held", "letters"] == 1
+    assert ("headway_queue_held", "over") not in found
 
 
 async def test_queues_are_asked_of_the_store(observed: ObservedApp) -> None:
@@ -179,12 +222,17 @@ async def test_the_dashboard_asks_only_for_what_there_is() -> None:
             events.JobRescheduled("1", "write", "letters", "1", "w"),
             events.ScheduleFired("s", "write", "letters", "1", TICK, 0.5),
             events.ScheduleFailed("s", "write", "letters", "no time zone"),
+            events.ClaimRefused("w", "letters", "running", None),
+            events.PermitsGranted("w", "letters", (0.5,)),
+            events.QueueHeld("letters", None, TICK, "1", "write"),
             events.ScheduleSkipped("s", "write", "letters", TICK, "missed", 1, replaced=False),
             events.LeaseLost("1", "write", "letters", "1", "w", 1, "lease_expired"),
             events.TakenByAnotherWorker("1", "write", "letters", "1", "w", 1, "taken"),
         ):
             observer.observe(event)
         await app.pause("letters")
+        await app.store.run(override, app.store, "letters", LimitsOverride(running=1))
+        await app.store.run(hold, app.store, "letters", None, After(seconds=60))
         await app.start(observed.write.request("again"))
         page = exposition(observer, QueueCollector(app.store), ObserverCollector(app.observers))
         _, text = await asyncio.to_thread(page)

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from headway import Headway
 from headway.domain.events import JobDeadLettered, ScheduleSkipped
@@ -25,8 +26,8 @@ from headway.domain.job import JobState
 from headway.domain.queries import Tally
 from headway.errors import Failure, InvalidOption
 from headway.observers import webhook
-from headway.observers.alerts import BacklogRules
-from headway.observers.store_gauges import StoreGauges
+from headway.observers.alerts import BacklogRules, QueueWaiting
+from headway.observers.store_gauges import PermitGauge, StoreGauges
 from headway.observers.webhook import MOST_GROUPS, WebhookAlerts
 from tests.support.observed_app import ObservedApp
 from tests.support.processes import free_port
@@ -349,6 +350,8 @@ async def test_what_waits_is_told_and_its_end(observed: ObservedApp, receiver: R
         "seconds": firing["seconds"],
         "limit": 0.05,
         "paused": True,
+        "held": False,
+        "permits": None,
     }
     assert firing["text"].endswith(", the queue is paused")
     assert resolved["began_at"] == firing["began_at"] < resolved["ended_at"]
@@ -460,6 +463,27 @@ def gauges(waits: dict[tuple[str, str], float], *attended: str, at: datetime = N
         workers=1,
         attended=frozenset(attended),
     )
+
+
+def test_an_alert_says_that_all_permits_are_used_or_that_the_queue_is_held() -> None:
+    rules = BacklogRules(300.0, {}, None)
+    waits = {("send", queue): 400.0 for queue in ("full", "free", "held")}
+    found = rules.compare(
+        structs.replace(
+            gauges(waits, "send"),
+            held=frozenset({"held"}),
+            permits={"full": PermitGauge(4, 4), "free": PermitGauge(3, 4)},
+        )
+    )
+    said = {alert.queue: alert for alert in found if isinstance(alert, QueueWaiting)}
+    waited = "the oldest job has waited 6 m 40 s"
+    assert {queue: alert.text for queue, alert in said.items()} == {
+        "full": f"queue full: {waited}, all 4 permits are used",
+        "free": f"queue free: {waited}",
+        "held": f"queue held: {waited}, the queue is held",
+    }
+    assert [said[queue].permits for queue in ("full", "free", "held")] == [4, None, None]
+    assert [said[queue].held for queue in ("full", "free", "held")] == [False, False, True]
 
 
 def test_an_alert_ends_well_below_its_limit_and_has_one_cause() -> None:

@@ -47,7 +47,6 @@ async def test_every_sqlite_statement_can_be_prepared(sqlite_path: Path) -> None
 
 def test_both_stores_know_the_same_verbs() -> None:
     only_postgres = {
-        "priorities",
         "lock_keys",
         "lock_jobs",
         "delete_keys",
@@ -58,12 +57,13 @@ def test_both_stores_know_the_same_verbs() -> None:
         "delete_blockers",
         "delete_progress",
         "insert_following",
+        "limited",
     }
     assert POSTGRES.keys() - only_postgres == SQLITE.keys() - only_sqlite
 
 
 LANE = """array['default'], array[0]::smallint[], array['2001-01-01']::timestamptz[], array[100],
-    null, 30, gen_random_uuid(), 'w', array['t'], 100, null"""
+    null, 30, gen_random_uuid(), 'w', array['t'], 100, null, false"""
 IDS = ", ".join(f"'{uuid4()}'" for _ in range(100))
 NOTHING = "array_fill(null::text, array[100])"
 DONE = f"array[{IDS}]::uuid[], array[{IDS}]::uuid[], {NOTHING}, null"
@@ -116,6 +116,87 @@ async def test_hot_plans_are_right_at_any_size(postgres_url: str) -> None:
                 assert "Bitmap" not in plan
 
 
+KEYED = """
+    insert into headway.job (
+        id, sequence_id, root_id, run_at, created_at, position, max_losses, priority, state, type,
+        queue, input, key
+    )
+    select id, id, id, now() - interval '1 hour' + n * interval '1 ms', now(), 0, 5, 0, 'pending',
+        't', 'default', '{}', case when n <= 50000 then 'hot' else 'small-' || n % 1000 end
+    from (select gen_random_uuid() as id, n from generate_series(1, 60000) n offset 0) new
+"""
+"""One key's backlog, ahead of a thousand keys with ten jobs each."""
+SMALL = ", ".join(f"'small-{n}'" for n in range(100))
+DUE = "'default', 0::smallint, null, array['t'], null"
+LEASE = "30, gen_random_uuid(), 'w'"
+BY_KEY = {
+    f"claim_keys(array[{SMALL}], array_fill(1, array[100]), {DUE}, 100, 0, {LEASE})": 3_000,
+    f"claim_keys(array['hot'], array[100], {DUE}, 100, 0, {LEASE})": 3_000,
+    f"keys_in_turn({DUE}, 100, 'hot', null, '{{}}'::text[])": 1_500,
+    f"keys_in_turn({DUE}, 100, '', 'small-2', array['hot'])": 1_500,
+    f"keys_in_order({DUE}, 600)": 100,
+    "running_keys('default', true)": 100,
+    "priorities(array['default'])": 100,
+}
+"""Calls, and the most pages of the database that each may read. The backlog has over 2,000, and
+reading it job by job takes 50,000."""
+
+
+@pytest.mark.slow
+async def test_claims_by_key_do_not_read_the_backlog_of_a_key(postgres_url: str) -> None:
+    """Prepared while the table is empty; planned anew without statistics, and with them."""
+    await PostgresStore(postgres_url).migrate()
+    names = {call.partition("(")[0] for call in BY_KEY}
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(SETTINGS)
+        connection.execute("alter table headway.job set (autovacuum_enabled = off)")
+        for name in names:
+            connection.execute(f"prepare {name} as {POSTGRES[name]}".encode())
+        for call in BY_KEY:
+            _explain(connection, call)
+        connection.execute(KEYED)
+        for before in ("", "discard plans", "vacuum analyze headway.job"):
+            connection.execute(before.encode())
+            for call, most in BY_KEY.items():
+                plan, pages = _analyzed(connection, call)
+                assert pages < most, plan
+                assert "Removed by" not in plan, plan  # no row was read in vain
+
+
+def _analyzed(connection: psycopg.Connection, call: str) -> tuple[str, int]:
+    """The plan of a call that is run and undone, and the pages that it has read."""
+    with connection.transaction(force_rollback=True):
+        rows = connection.execute(f"explain (analyze, buffers) execute {call}".encode()).fetchall()
+    plan = "\n".join(str(row[0]) for row in rows)
+    found = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
+    assert found is not None
+    return plan, int(found[1]) + int(found[2] or 0)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_sqlite_claims_by_key_along_the_index_of_keys(
+    sqlite_path: Path, analyzed: bool
+) -> None:
+    await SqliteStore(sqlite_path).migrate()
+    with closing(sqlite3.connect(sqlite_path)) as connection:
+        connection.executemany(
+            "insert into headway_job (id, sequence_id, root_id, run_at, created_at, position,"
+            " max_losses, priority, state, type, queue, input, key)"
+            " values (?1, ?1, ?1, 0, 0, 0, 5, 0, 'pending', 't', 'default', '{}', ?2)",
+            [(str(uuid4()), "hot" if n < 1000 else f"small-{n}") for n in range(1100)],
+        )
+        if analyzed:
+            connection.execute("analyze")
+        for name, places in (("claim_keys", 1), ("keys_in_turn", 3)):
+            count = max(n for n in range(1, 30) if f"?{n}" in SQLITE[name])
+            rows = connection.execute(
+                f"explain query plan {SQLITE[name]}", {str(n): None for n in range(1, count + 1)}
+            )
+            plan = "\n".join(row[3] for row in rows)
+            index = "USING INDEX headway_job_keyed (queue=? AND priority=? AND key"
+            assert plan.count(index) == places, plan
+
+
 SCHEDULES = """
     insert into headway.schedule
         (name, definition, declaration, next_at, paused_at, created_at, changed_at)
@@ -133,7 +214,7 @@ async def test_looks_at_schedules_use_the_index_at_any_size(postgres_url: str) -
     calls = {
         "due_schedules": "due_schedules(array['mine'], 500, null)",
         "next_schedule": "next_schedule(array['mine'], null)",
-        "save_worker": "save_worker('w', 'h', 1, '[]', '[]', 1, 0, null, '{}', array['mine'])",
+        "save_worker": "save_worker('w', '', 1, '[]', '[]', 1, 0, null, '{}', array['mine'], null)",
     }
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(SETTINGS)

@@ -13,12 +13,24 @@ import httpx
 import msgspec
 import pytest
 
-from headway import After, Every, JobState
+from headway import After, Every, JobState, Rate
 from headway.admin.endpoints import ENDPOINTS
 from headway.admin.json_answers import decode_answer
+from headway.domain.limits.limit_views import HoldRelease, LimitsChange
+from headway.domain.limits.queue_limits import LimitsOverride, QueueLimits
 from headway.domain.queries import Page
 from headway.domain.schedules.schedule_views import ScheduleDetail, SchedulePage
-from headway.domain.views import Batch, JobDetail, Overview, Reason, SequenceGraph, ShownState
+from headway.domain.views import (
+    Batch,
+    JobDetail,
+    Overview,
+    QueueDetail,
+    QueueSummary,
+    Reason,
+    SequenceGraph,
+    ShownState,
+)
+from headway.limits.changes import hold
 from headway.ports.admin import Actions, Questions
 from headway.web import Open, dashboard_server
 from tests.web.conftest import TOKEN
@@ -93,6 +105,53 @@ async def test_every_lever(shop: Shop, client: httpx.AsyncClient) -> None:
     records = (await shop.app.questions.audit()).records
     assert {record.actor for record in records} == {"ada"}
     assert len(records) == 9
+
+
+async def test_limits(shop: Shop, client: httpx.AsyncClient) -> None:
+    rate = {"limit": 90, "per": 60, "burst": 10}
+    changed = await post(
+        client, "/queues/limit", LimitsChange, queue="mail", running=4, per_key=2, rate=rate
+    )
+    limits = QueueLimits(running=4, per_key=2, rate=Rate(90, per=60, burst=10))
+    assert (changed.effective, changed.warning) == (limits, None)
+    changed = await post(client, "/queues/limit", LimitsChange, queue="mail", per_key=None)
+    override = LimitsOverride(running=4, per_key=None, rate=limits.rate)
+    assert changed.override == override
+    detail = await get(client, "/queues/detail", QueueDetail, name="mail")
+    assert detail.queue.permits is not None
+    assert (detail.queue.permits.override, detail.queue.permits.free) == (override, 4)
+    (queue,) = await get(client, "/queues", list[QueueSummary])
+    assert queue == detail.queue
+    for body, code, sentence in (
+        ({"running": 0}, "invalid_option", "to start nothing, pause the queue"),
+        ({"running": 1.5}, "invalid_body", "Expected `int | null`, got `float`"),
+        (
+            {"rate": {"limit": 3, "per": 60, "burst": 4}},
+            "invalid_body",
+            "the burst of a rate is between 1 and its limit of 3, not 4",
+        ),
+        ({"rate": 3}, "invalid_body", "Expected `object | null`, got `int`"),
+        ({"fair": True}, "invalid_body", "unknown field `fair`"),
+        ({}, "invalid_option", "name a limit to change"),
+    ):
+        answer = await client.post("/api/v1/queues/limit", json={"queue": "mail", **body})
+        said = answer.json()["error"]
+        assert (answer.status_code, said["code"]) == (400, code), body
+        assert sentence in said["message"]
+    changed = await post(client, "/queues/clear-limits", LimitsChange, queue="mail")
+    assert (changed.override, changed.effective) == (None, QueueLimits())
+    store = shop.app.store
+    await store.run(hold, store, "mail", None, After(minutes=5))
+    released = await post(client, "/queues/release", HoldRelease, queue="mail")
+    assert released.held_until is not None
+    assert (await get(client, "/queues/detail", name="mail"))["queue"]["permits"] is None
+    records = (await shop.app.questions.audit()).records
+    assert [record.action for record in records] == [
+        "release hold",
+        "clear limits",
+        "limit queue",
+        "limit queue",
+    ]
 
 
 async def test_schedules(shop: Shop, client: httpx.AsyncClient) -> None:

@@ -88,9 +88,15 @@ class Mover:
         return arrived
 
     async def pause_queues(self) -> list[str]:
-        """Pause the source's paused queues at the target, if unknown there; their names."""
+        """Pause the source's paused queues at the target, if unknown there; their names. Limits
+        that the target's workers have declared do not make a queue known."""
         source, target = self._source.store, self._target.store
         known = {queue.name for queue in await target.run(target.queues)}
+        for state in await target.run(target.queue_states):
+            if state.limits is not None and state.paused_at is None:
+                # Workers declared its limits: only its jobs tell whether the queue is in use.
+                used = await target.run(target.count, JobFilter(queues=(state.name,)), 1)
+                known -= {state.name} if not used.value and used.exact else set()
         paused = [
             queue.name
             for queue in await source.run(source.queues)

@@ -51,16 +51,18 @@ class LimitedClaim(msgspec.Struct, kw_only=True):
     """The answer of a claim from a queue with limits."""
 
     jobs: list[ClaimedJob]
+    permits: bool = False
+    """The queue has limits that jobs wait for until another one ends."""
     rated: bool = False
     """The queue has a rate."""
-    counted: bool = True
-    """Running jobs are counted: one that ends leaves its permit to another."""
     limited: bool = True
     """False: the queue has no limits any more, and was claimed from as any other."""
     wait: PermitWait | None = None
     """The limit that kept the claim from more."""
     more: bool = False
     """Another claim may find more at once."""
+    due: bool = False
+    """Jobs are due that can be claimed only when the worker can start them at once."""
     others: int = 0
     """Permits that this claim left, and that other workers found missing before."""
 
@@ -139,7 +141,7 @@ def claim_limited(
     if state is None or not state.limited:
         jobs = yield from store.claim(order, now=now)
         more = len(jobs) >= order.limit > 0
-        return LimitedClaim(jobs=jobs, limited=False, counted=False, more=more)
+        return LimitedClaim(jobs=jobs, limited=False, more=more)
     if state.paused_at is not None:
         return _answer(limits, [])
     return (yield from _claim(store, order, state, limits, turns, now))
@@ -165,7 +167,7 @@ def _answer(
 ) -> LimitedClaim:
     return LimitedClaim(
         jobs=jobs,
-        counted=limits.running is not None or limits.per_key is not None,
+        permits=limits.running is not None or limits.per_key is not None,
         rated=limits.rate is not None,
         wait=wait,
         more=more,
@@ -216,9 +218,12 @@ def _claim(
             wait = None
     elif jobs:
         more = True
-    return (
-        yield from _keep(store, state, state_now, limits, jobs, granted.free, wait, time, more=more)
+    answer = yield from _keep(
+        store, state, state_now, limits, jobs, granted.free, wait, time, more=more
     )
+    if granted.granted == 0 < wanted and granted.wait is None:
+        answer.due = yield from _is_due(store, order, None, at)
+    return answer
 
 
 def _is_due(

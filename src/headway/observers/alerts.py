@@ -78,6 +78,10 @@ class QueueWaiting(Alert, frozen=True, kw_only=True, tag="queue_waiting"):
     """Waiting time of the oldest due job."""
     limit: float
     paused: bool
+    held: bool
+    """A handler has asked to start no job of the queue until a time."""
+    permits: int | None
+    """The number of jobs that may run at once, if so many do; None: others may be started."""
 
 
 class TypeUnattended(Alert, frozen=True, kw_only=True, tag="type_unattended"):
@@ -254,16 +258,22 @@ class BacklogRules:
         self, queue: str, seconds: float, limit: float, gauges: StoreGauges
     ) -> QueueWaiting:
         before = self._queues.get(queue)
-        paused = queue in gauges.paused
+        paused, held = queue in gauges.paused, queue in gauges.held
+        permits = gauges.permits.get(queue)
+        all_used = None if permits is None or permits.free else permits.most
         return QueueWaiting(
             key=f"queue_waiting:{queue}",
             text=f"queue {queue}: the oldest job has waited {span(seconds)}"
-            + (", the queue is paused" if paused else ""),
+            + (", the queue is paused" if paused else "")
+            + (", the queue is held" if held else "")
+            + (f", all {all_used} permits are used" if all_used is not None else ""),
             began_at=gauges.at if before is None else before.began_at,
             queue=queue,
             seconds=seconds,
             limit=limit,
             paused=paused,
+            held=held,
+            permits=all_used,
         )
 
 

@@ -17,11 +17,12 @@ from headway.runtime.forks import Forkable
 
 Labels = tuple[str, ...]
 Measure = Callable[[str, float, str, str, str | None], None]
-"""Records a duration: its name, seconds, job or sequence type, queue, and the error type."""
+"""Records a duration: its name, seconds, job or sequence type, queue, and the error type. Waits for
+permits have no type."""
 
 MOST_STOPPED = 100
 """Stopped workers that are remembered, so that their gauges show zero."""
-WAIT, RUN, JOB, SEQUENCE, LATE = "wait", "run", "job", "sequence", "late"
+WAIT, RUN, JOB, SEQUENCE, LATE, PERMIT = "wait", "run", "job", "sequence", "late", "permit"
 
 
 class Counter(msgspec.Struct, frozen=True):
@@ -126,6 +127,15 @@ TICK_SKIPPED = Counter(
     "Ticks of schedules that started no job",
     ("type", "queue", "reason"),
 )
+CLAIM_REFUSED = Counter(
+    "queue.claim.refused",
+    "claims_refused",
+    "Claims that a limit of the queue refused, or did not grant in full",
+    ("queue", "limit"),
+)
+QUEUE_HELD = Counter(
+    "queue.held", "queue_holds", "Times that a handler held its queue, or a key of the queue"
+)
 JOBS_PRUNED = Counter("job.pruned", "jobs_pruned", "Finished jobs that were pruned", ())
 JOBS_DELETED = Counter("job.deleted", "jobs_deleted", "Jobs that were deleted", ())
 
@@ -143,6 +153,8 @@ COUNTERS = (
     LOOP_BLOCKED_TIME,
     TICK_FIRED,
     TICK_SKIPPED,
+    CLAIM_REFUSED,
+    QUEUE_HELD,
     JOBS_PRUNED,
     JOBS_DELETED,
 )
@@ -192,6 +204,9 @@ class EventCounters(Forkable):
             events.LoopResumed: self._loop_resumed,
             events.ScheduleFired: self._schedule_fired,
             events.ScheduleSkipped: self._schedule_skipped,
+            events.ClaimRefused: self._claim_refused,
+            events.PermitsGranted: self._permits_granted,
+            events.QueueHeld: self._queue_held,
             events.JobsPruned: self._jobs_pruned,
             events.JobsDeleted: self._jobs_deleted,
         }
@@ -325,6 +340,16 @@ class EventCounters(Forkable):
     def _schedule_skipped(self, event: events.ScheduleSkipped) -> None:
         reason = "replaced" if event.replaced and event.reason == "missed" else event.reason
         self._count(TICK_SKIPPED, (event.type, event.queue, reason), event.count)
+
+    def _claim_refused(self, event: events.ClaimRefused) -> None:
+        self._count(CLAIM_REFUSED, (event.queue, event.limit))
+
+    def _permits_granted(self, event: events.PermitsGranted) -> None:
+        for seconds in event.waited:
+            self._measure(PERMIT, seconds, "", event.queue, None)
+
+    def _queue_held(self, event: events.QueueHeld) -> None:
+        self._count(QUEUE_HELD, (event.type, event.queue))
 
     def _jobs_pruned(self, event: events.JobsPruned) -> None:
         self._count(JOBS_PRUNED, (), event.count)

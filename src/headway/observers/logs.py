@@ -66,6 +66,7 @@ def level_of(event: Event) -> int:
             return logging.WARNING
         case (
             events.LoopResumed()
+            | events.QueueHeld()
             | events.ScheduleSkipped()
             | events.WorkerRecovered()
             | events.WorkerStarted()
@@ -207,7 +208,7 @@ def line(event: Event) -> str:
             return f"{_who(event.worker)} waits for a permit of queue {event.queue}: {event.limit}"
         case events.PermitsGranted():
             return (
-                f"{_who(event.worker)} was granted {len(event.waited)} permits of queue "
+                f"{_who(event.worker)} was granted {plural(len(event.waited), 'permit')} of queue "
                 f"{event.queue} after {max(event.waited):.3f} s"
             )
         case events.QueueHeld():

@@ -45,6 +45,7 @@ from headway.observers.counters import (
     COUNTERS,
     JOB,
     LATE,
+    PERMIT,
     RUN,
     SEQUENCE,
     WAIT,
@@ -67,6 +68,7 @@ _ATTRIBUTES = {
     "type": "headway.job.type",
     "queue": "messaging.destination.name",
     "reason": "headway.reason",
+    "limit": "headway.limit",
     "part": "headway.worker.part",
     "where": "headway.code.place",
 }
@@ -141,9 +143,11 @@ def _gauged(
 
 def _unit(counter: Counter) -> str:
     kind = counter.name.partition(".")[0]
-    for part in ("attempt", "tick"):
+    for part in ("attempt", "tick", "claim"):
         if f".{part}." in counter.name:
             return f"{{{part}}}"
+    if counter.name.endswith(".held"):
+        return "{hold}"
     return "{error}" if counter.name.endswith(".error") else f"{{{kind}}}"
 
 
@@ -167,6 +171,10 @@ class _Durations:
                 f"{prefix}.schedule.tick.late.duration",
                 "From a tick of a schedule to the start of its job",
             ),
+            PERMIT: histogram(
+                f"{prefix}.queue.permit.wait.duration",
+                "Wait of a due job for a limit of its queue",
+            ),
         }
         self._process = histogram("messaging.process.duration", "Duration of processing operation.")
         self._rate_limits = {name: RateLimit(per_second) for name in self._record}
@@ -174,7 +182,9 @@ class _Durations:
     def measure(self, name: str, seconds: float, type: str, queue: str, failed: str | None) -> None:
         if not self._rate_limits[name].take():
             return
-        attributes = {"headway.job.type": type, "messaging.destination.name": queue}
+        attributes = {"messaging.destination.name": queue}
+        if type:
+            attributes["headway.job.type"] = type
         if failed is not None:
             attributes["error.type"] = failed
         self._record[name](seconds, attributes)

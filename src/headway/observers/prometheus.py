@@ -34,6 +34,7 @@ from headway.observers.counters import (
     COUNTERS,
     JOB,
     LATE,
+    PERMIT,
     RUN,
     SEQUENCE,
     WAIT,
@@ -55,6 +56,7 @@ _DURATIONS = {
     JOB: ("job_seconds", "Seconds from a job's creation to its completion"),
     SEQUENCE: ("sequence_seconds", "Seconds from a sequence's creation to its completion"),
     LATE: ("tick_late_seconds", "Seconds from a tick of a schedule to the start of its job"),
+    PERMIT: ("permit_wait_seconds", "Seconds that a due job waited for a limit of its queue"),
 }
 _GAUGED = (JobState.BLOCKED, JobState.PENDING, JobState.RUNNING, JobState.FAILED)
 
@@ -90,9 +92,10 @@ class PrometheusObserver(_UndescribedCollector):
                 family.add_metric(labels, much)
             yield family
         for name, (full, says) in _DURATIONS.items():
-            durations = HistogramMetricFamily(f"{prefix}_{full}", says, labels=("type", "queue"))
+            names = ("queue",) if name == PERMIT else ("type", "queue")
+            durations = HistogramMetricFamily(f"{prefix}_{full}", says, labels=names)
             for labels, distribution in list(self._distributions[name].items()):
-                durations.add_metric(labels, *distribution.cumulated())
+                durations.add_metric(labels[-len(names) :], *distribution.cumulated())
             yield durations
         for full, says, found in (
             ("worker_running", "Attempts that run in this process", counters.processing()),
@@ -174,9 +177,28 @@ class QueueCollector(_UndescribedCollector):
         for queue in sorted(gauges.paused):
             paused.add_metric((queue,), 1)
         yield paused
+        yield from self._permits(gauges)
         yield GaugeMetricFamily(
             f"{self._prefix}_workers", "Workers that are alive", value=gauges.workers
         )
+
+    def _permits(self, gauges: StoreGauges) -> Iterator[Metric]:
+        used, free, held = (
+            GaugeMetricFamily(f"{self._prefix}_{name}", says, labels=("queue",))
+            for name, says in (
+                ("permits_used", "Running jobs of a queue that limits how many run at once"),
+                ("permits_free", "Jobs that this limit would let run besides"),
+                ("queue_held", "1 for a queue of which nothing is started until a time"),
+            )
+        )
+        for queue, permits in gauges.permits.items():
+            used.add_metric((queue,), permits.used)
+            free.add_metric((queue,), permits.free)
+        for queue in sorted(gauges.held):
+            held.add_metric((queue,), 1)
+        yield used
+        yield free
+        yield held
 
 
 class ObserverErrorCounts(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from datetime import datetime
 
 import msgspec
@@ -20,6 +21,17 @@ TIMEOUT = 3.0
 """Seconds to wait for the store's answer."""
 
 
+class PermitGauge(msgspec.Struct, frozen=True):
+    """The permits of a queue that limits how many jobs run at once."""
+
+    used: int
+    most: int
+
+    @property
+    def free(self) -> int:
+        return max(self.most - self.used, 0)
+
+
 class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     """The time of the store's clock."""
@@ -27,6 +39,10 @@ class StoreGauges(msgspec.Struct, frozen=True, kw_only=True):
     per_second: dict[str, float]
     """Completed jobs per second in the last minute, by queue."""
     paused: frozenset[str]
+    held: frozenset[str] = frozenset()
+    """Queues of which nothing is started until a time."""
+    permits: dict[str, PermitGauge] = {}
+    """By queue."""
     workers: int
     attended: frozenset[str]
     """The job types that living workers run."""
@@ -84,14 +100,28 @@ def read_gauges(store: Operations) -> Operation[StoreGauges]:
     now = yield from store.time()
     tallies = yield from store.tally(now=now)
     ended = yield from store.throughput(*LATELY, now=now)
-    queues = yield from store.managed_queues()
+    queues = yield from store.queue_states()
     workers = yield from store.workers()
     alive = [worker for worker in workers if is_alive(worker, now)]
+    running: Counter[str] = Counter()
+    for each in tallies:
+        if each.state is JobState.RUNNING:
+            running[each.queue] += each.count
     return StoreGauges(
         at=now,
         tallies=tallies,
         per_second=completed_per_second(ended),
         paused=frozenset(queue.name for queue in queues if queue.paused_at is not None),
+        held=frozenset(
+            queue.name
+            for queue in queues
+            if queue.held_until is not None and queue.held_until > now
+        ),
+        permits={
+            queue.name: PermitGauge(running[queue.name], most)
+            for queue in queues
+            if (most := queue.effective.running) is not None
+        },
         workers=len(alive),
         attended=frozenset(type_ for worker in alive for type_ in worker.types),
     )

@@ -116,7 +116,7 @@ class Committer:
     def lost(self, attempt: Attempt, reason: str) -> None:
         """This worker does not hold the job any more: nothing of the attempt is recorded."""
         self._held.discard(attempt)
-        if attempt.queue_slots.counted and reason != LEASE_EXPIRED:  # else it is still running
+        if attempt.queue_slots.permits and reason != LEASE_EXPIRED:  # else it is still running
             effects = Effects()
             effects.free_permit(attempt.claimed.queue, attempt.claimed.run_at)
             self._publisher.publish_soon(effects)
@@ -232,7 +232,7 @@ class Committer:
                     self.lost(attempt, attempt.interruption or ERROR)
         self._held.difference_update(applied)
         for attempt in applied:
-            if attempt.queue_slots.counted:
+            if attempt.queue_slots.permits:
                 effects.free_permit(attempt.claimed.queue, attempt.claimed.run_at)
             match attempt.settlement:
                 case Complete(successor=None) | Fail():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from msgspec import structs
+
 from headway.domain.limits.limit_views import SHOWN_KEYS, KeyUse, QueuePermits
 from headway.domain.limits.queue_limits import QueueState, StoredLimits
 from headway.domain.queries import WorkerRecord
@@ -38,10 +40,12 @@ def permits_of(
     now: datetime,
     running_keys: Mapping[str | None, int] | None = None,
 ) -> QueuePermits:
-    """`running`: the number of running jobs, `running_keys` the same by key."""
+    """`running`: the number of running jobs, `running_keys` the same by key; None: for a list."""
     stored = state.limits or StoredLimits()
-    limits = stored.effective
     fingerprint = stored.declared.fingerprint
+    if running_keys is None:  # thousands of weights are not for a list
+        stored = structs.replace(stored, declared=structs.replace(stored.declared, weights={}))
+    limits = stored.effective
     held_until, held_keys = holds(state, now)
     counts = {key: count for key, count in (running_keys or {}).items() if key is not None}
     keys = [

@@ -42,7 +42,8 @@ def copy(source: str, target: str, confirmed: bool) -> CopyResult:
 
     Jobs that can still run are not copied, because they would run in both stores: waiting and
     running jobs, failed and cancelled ones, which may be retried, and completed jobs that belong to
-    them. Jobs that TO has already are passed over, so the command can be repeated.
+    them. Jobs that TO has already are passed over, so the command can be repeated. Schedules and
+    limits of queues are not copied.
     """
     one = Target(source, COMMAND_LINE).load_source()
     other = Target(target, COMMAND_LINE).load_app()

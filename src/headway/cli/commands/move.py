@@ -53,7 +53,8 @@ def move(source: str, target: str, history: bool, follow: bool, confirmed: bool)
     left there. Interrupted at any moment, even by kill -9, run it again: no job is lost, none runs
     twice.
 
-    Schedules stay: workers store the declared ones themselves; put the others into TO.
+    Schedules stay: workers store the declared ones themselves; put the others into TO. Limits of
+    queues stay, too: workers store the declared ones, and `headway queues limit` sets yours in TO.
     """
     one = Target(source, COMMAND_LINE).load_source()
     other = Target(target, COMMAND_LINE).load_app()

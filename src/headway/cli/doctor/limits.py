@@ -1,4 +1,4 @@
-"""Checks of limits: whether workers declare them, overrides, holds, jobs that wait for permits."""
+"""Checks of limits: declared by no worker, overridden or held for long, and jobs that wait."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def examine_limits(queues: Sequence[QueueSummary], *, working: bool) -> list[Dia
                 *_starved(queue, permits),
             ]
     if not limited:
-        return [ok("limits", "no queue has limits")]
+        return [ok("limits", "none")]
     counted = plural(limited, "queue")
     return found or [ok("limits", f"{counted} with limits, and no job waits for a permit for long")]
 

@@ -21,7 +21,8 @@ class KeyUse(msgspec.Struct, frozen=True):
 
 
 class QueuePermits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a queue, and what is used of them."""
+    """The limits of a queue, and what is used of them. In a list of queues without weights, and of
+    the keys only with held ones."""
 
     declared: QueueLimits
     override: LimitsOverride | None
@@ -37,8 +38,7 @@ class QueuePermits(msgspec.Struct, frozen=True, kw_only=True):
     rate."""
     held_until: datetime | None
     keys: tuple[KeyUse, ...]
-    """Held keys first, then those with the most running jobs, at most `SHOWN_KEYS`. In a list of
-    queues only held keys."""
+    """Held keys first, then those with the most running jobs, at most `SHOWN_KEYS`."""
     declared_by: int
     """Living workers whose code declares these limits."""
 

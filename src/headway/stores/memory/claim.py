@@ -31,7 +31,7 @@ class MemoryClaim(JobTable):
         for queue in order.queues:
             if self._paused.get(queue.name) is not None:
                 continue
-            limits = self._limits.get(queue.name)
+            limits = self._limits_of(queue.name)
             if limits is not None and limits.limited and not order.limited:
                 claimed.limited = {*claimed.limited, queue.name}
                 continue

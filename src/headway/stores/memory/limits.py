@@ -17,30 +17,35 @@ from headway.ports.statement import Operation
 from headway.stores.memory.claim import MemoryClaim
 from headway.stores.memory.row import JobRow
 from headway.stores.memory.table import moment
-from headway.stores.memory.transaction import MemoryTransaction
+from headway.stores.memory.transaction import MemoryTransaction, Record
 
 
 class MemoryLimits(MemoryClaim):
     _transactions: set[MemoryTransaction]
 
     def queue_state(self, name: str, *, lock: bool = False) -> Operation[QueueState | None]:
-        yield from ()  # operations run one at a time: there is nothing to lock
+        yield from ()
+        if lock:
+            self._lock_limits(name)
         return self._queue(name)
 
+    def _lock_limits(self, name: str) -> Record[QueueState | None]:
+        return self._lock_record(self._limits.setdefault(name, Record[QueueState | None](None)))
+
     def _queue(self, name: str) -> QueueState | None:
-        if name not in self._paused and name not in self._limits:
+        state = self._limits_of(name)
+        if state is None and name not in self._paused:
             return None
-        state = self._limits.get(name) or QueueState(name=name)
-        return structs.replace(state, paused_at=self._paused.get(name))
+        return structs.replace(state or QueueState(name=name), paused_at=self._paused.get(name))
 
     def queue_states(self) -> Operation[list[QueueState]]:
         yield from ()
-        states = map(self._queue, sorted(self._paused.keys() | self._limits.keys()))
+        states = map(self._queue, self._managed())
         return [state for state in states if state is not None]
 
     def save_queue(self, state: QueueState) -> Operation[None]:
         yield from ()
-        self._set(self._limits, state.name, state)
+        self._lock_limits(state.name).content = state
 
     def running_keys(
         self, queue: str, *, by_key: bool = True

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-import msgspec
-
 from headway.domain.schedules.schedule import ScheduleRecord, ScheduleRun
 from headway.stores.memory.table import JobTable
-from headway.stores.memory.transaction import Locked, MemoryTransaction
+from headway.stores.memory.transaction import Record
 
 _Content = tuple[ScheduleRecord | None, tuple[ScheduleRun, ...]]
 """A schedule, None if it is deleted, and its runs, oldest first."""
-
-
-class ScheduleRow(msgspec.Struct, eq=False):
-    content: _Content = (None, ())
-    owner: MemoryTransaction | None = None
-    """The open transaction that has locked it."""
-    before: _Content = (None, ())
-    """The content that others see meanwhile."""
 
 
 class ScheduleTable(JobTable):
@@ -28,7 +18,7 @@ class ScheduleTable(JobTable):
 
     def __init__(self) -> None:
         super().__init__()
-        self._schedules: dict[str, ScheduleRow] = {}
+        self._schedules: dict[str, Record[_Content]] = {}
 
     def _seconds_to_next(self, declared: Collection[str], now: datetime) -> float | None:
         next_at = min((record.next_at for record in self._fireable(declared)), default=None)
@@ -48,29 +38,8 @@ class ScheduleTable(JobTable):
     def _seen_schedule(self, name: str) -> _Content:
         """A schedule as the current operation may see it: without uncommitted changes of others."""
         row = self._schedules.get(name)
-        if row is None:
-            return None, ()
-        return row.content if row.owner in (None, self._tx) else row.before
+        return (None, ()) if row is None else self._seen_record(row)
 
-    def _lock_schedule(self, name: str) -> ScheduleRow:
+    def _lock_schedule(self, name: str) -> Record[_Content]:
         """The row of a schedule, for changing: the current transaction owns it from now on."""
-        row = self._schedules.setdefault(name, ScheduleRow())
-        if row.owner is not None and row.owner is not self._tx:
-            raise Locked(row.owner)
-        journal = self._journal
-        if journal is None:
-            return row
-        content, owner, before = row.content, row.owner, row.before
-
-        def undo() -> None:
-            row.content, row.owner, row.before = content, owner, before
-
-        journal.undo.append(undo)
-        if owner is None and self._tx is not None:
-            row.owner, row.before = self._tx, content
-
-            def release() -> None:
-                row.owner = None
-
-            journal.release.append(release)
-        return row
+        return self._lock_record(self._schedules.setdefault(name, Record[_Content]((None, ()))))

@@ -22,7 +22,7 @@ from headway.domain.views import AuditRecord
 from headway.errors import DuplicateJob, InvalidOption, JobNotFound
 from headway.stores.memory.pending_jobs import PendingJobs
 from headway.stores.memory.row import JobRow, restore
-from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction
+from headway.stores.memory.transaction import Journal, Locked, MemoryTransaction, Record
 
 T = TypeVar("T")
 
@@ -40,11 +40,11 @@ class JobTable:
         self._pending = PendingJobs()
         self._keys: dict[tuple[str, str], dict[JobRow, None]] = {}
         """First jobs of sequences by type and deduplication key, oldest first."""
+        self._limits: dict[str, Record[QueueState | None]] = {}
+        """By queue; `paused_at` is not kept here."""
         # These are no rows: others see a change at once, though a rollback undoes it.
         self._paused: dict[str, datetime | None] = {}
         """When queues were paused; None for queues that were resumed since."""
-        self._limits: dict[str, QueueState] = {}
-        """By queue; `paused_at` is not kept here."""
         self._workers: dict[str, WorkerRecord] = {}
         self._audit: dict[str, AuditRecord] = {}
 
@@ -108,6 +108,41 @@ class JobTable:
             self._journal.undo.append(lambda: records.update({key: before}))
         else:
             self._journal.undo.append(lambda: _discard(records, key))
+
+    def _seen_record(self, record: Record[T]) -> T:
+        """The content without uncommitted changes of others."""
+        return record.content if record.owner in (None, self._tx) else record.before
+
+    def _lock_record(self, record: Record[T]) -> Record[T]:
+        """The record for changing: the current transaction owns it from now on."""
+        if record.owner is not None and record.owner is not self._tx:
+            raise Locked(record.owner)
+        journal = self._journal
+        if journal is None:
+            return record
+        content, owner, before = record.content, record.owner, record.before
+
+        def undo() -> None:
+            record.content, record.owner, record.before = content, owner, before
+
+        journal.undo.append(undo)
+        if owner is None and self._tx is not None:
+            record.owner, record.before = self._tx, content
+
+            def release() -> None:
+                record.owner = None
+
+            journal.release.append(release)
+        return record
+
+    def _limits_of(self, queue: str) -> QueueState | None:
+        record = self._limits.get(queue)
+        return None if record is None else self._seen_record(record)
+
+    def _managed(self) -> list[str]:
+        """Queues of which anything is kept, by name."""
+        limited = (name for name in self._limits if self._limits_of(name) is not None)
+        return sorted({*self._paused, *limited})
 
     def _visible(self) -> Iterator[JobRow]:
         return (seen for row in self._rows.values() if (seen := self._seen(row)) is not None)

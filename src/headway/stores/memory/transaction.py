@@ -6,10 +6,12 @@ import copy
 from collections.abc import Callable, Generator, Iterator, MutableMapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from headway.errors import StoreError
 from headway.stores.memory.row import JobRow
+
+T = TypeVar("T")
 
 
 class Journal:
@@ -34,6 +36,19 @@ class Journal:
             self.images.setdefault(row, image)
         self.undo += later.undo
         self.release += later.release
+
+
+class Record(Generic[T]):
+    """What is no job, and is locked by the transaction that changes it."""
+
+    __slots__ = ("before", "content", "owner")
+
+    def __init__(self, content: T) -> None:
+        self.content = content
+        self.owner: MemoryTransaction | None = None
+        """The open transaction that has locked it."""
+        self.before = content
+        """The content that others see meanwhile."""
 
 
 class Locked(Exception):

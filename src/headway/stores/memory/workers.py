@@ -17,13 +17,12 @@ class MemoryWorkers(ScheduleTable):
     def queues(self) -> Operation[list[QueueRecord]]:
         yield from ()
         names = {row.spec.queue for row in self._visible()}
-        names |= self._paused.keys() | self._limits.keys()
+        names.update(self._managed())
         return [QueueRecord(name, self._paused.get(name)) for name in sorted(names)]
 
     def managed_queues(self) -> Operation[list[QueueRecord]]:
         yield from ()
-        names = sorted(self._paused.keys() | self._limits.keys())
-        return [QueueRecord(name, self._paused.get(name)) for name in names]
+        return [QueueRecord(name, self._paused.get(name)) for name in self._managed()]
 
     def save_worker(
         self, worker: WorkerRecord, *, now: datetime | None = None

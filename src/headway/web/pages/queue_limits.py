@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,8 +23,8 @@ NO_LIMIT = "none"
 """What a field holds for no limit, whatever is declared."""
 OR_NONE = f", or {NO_LIMIT} for no limit"
 DONE = {
-    "limit": "Limits set. They hold from the next claim on; jobs that run go on.",
-    "clear": "Overrides taken back: the declared limits hold.",
+    "limit": "Limits set. They apply from the next claim on; running jobs go on.",
+    "clear": "Overrides taken back: the declared limits apply.",
     "release": "Holds released.",
 }
 
@@ -128,19 +127,17 @@ async def _read(request: Request) -> tuple[str, Form]:
 def _fields(override: LimitsOverride | None) -> dict[str, str]:
     """An override as the fields of the form."""
     known = {} if override is None else override.changes
-    fields = dict.fromkeys(FIELDS, "")
+    fields: dict[str, str] = dict.fromkeys(FIELDS, "")
     for name in ("running", "per_key"):
         if name in known:
             fields[name] = NO_LIMIT if known[name] is None else str(known[name])
-    match known.get("rate", UNSET):
-        case None:
-            fields["rate_limit"] = NO_LIMIT
-        case Rate(limit=limit, per=per, burst=burst):
-            fields |= {
-                "rate_limit": str(limit),
-                "rate_per": f"{per:.15g}",
-                "rate_burst": str(burst),
-            }
+    rate: Rate | None = known.get("rate")
+    if rate is not None:
+        fields["rate_limit"] = str(rate.limit)
+        fields["rate_per"] = f"{rate.per:.15g}"
+        fields["rate_burst"] = str(rate.burst)
+    elif "rate" in known:
+        fields["rate_limit"] = NO_LIMIT
     return fields
 
 

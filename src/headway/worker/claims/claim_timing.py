@@ -44,6 +44,8 @@ class ClaimTiming:
         self.claiming = False
         self.left_out = False
         """The last claim left job types out, because their handlers have all the transactions."""
+        self.more_left = False
+        """A queue may have more jobs than its last claim took: look when it has room again."""
         self.committer_behind = False
         """Jobs end faster than they can be committed: nothing is claimed."""
         self.empty_claims = 0
@@ -133,7 +135,7 @@ class ClaimTiming:
 
     def look_again(self) -> None:
         """Slots may be free, or outcomes stored: the fetcher may go on now."""
-        if self.wanted or self.left_out or self.drain:
+        if self.wanted or self.left_out or self.more_left or self.drain:
             self._wake()
 
     async def rest(self) -> None:

@@ -34,6 +34,8 @@ from headway.worker.tracebacks import type_name
 
 SHORTEST_WAIT = 0.001
 """Seconds until the next look at a queue whose rate allows a start at once."""
+MOST_LATE = 0.02
+"""Seconds that a look may come too late, so that one is enough."""
 FULL_FOR = 0.05
 """Seconds that a queue without free permits is left alone, unless one is said to be free."""
 CLOSED_FOR = 0.5
@@ -107,9 +109,11 @@ class Fetcher:
             if not (self._plain_types or self._most_atomic(1)):
                 limit = 0
                 schedule.left_out = True
+            if schedule.more_left and any(self._slots[share.name].has_more for share in shares):
+                schedule.wanted = True
             if schedule.drain and not self._held and not self._is_refused():
                 schedule.wanted = True
-            if limit and not shares and self._unanswered is None:  # all of them rest
+            if limit and not shares and self._unanswered is None:  # none can be asked now
                 schedule.wanted = False
             if not schedule.wanted or not limit or schedule.committer_behind:
                 self._pass_on_permits()
@@ -129,6 +133,7 @@ class Fetcher:
             finally:
                 schedule.claiming = False
             self.failures.ended()
+            schedule.more_left = any(queue.has_more for queue in self._slots.queues)
             self._pass_on_permits()
             schedule.empty_claims = 0 if count else schedule.empty_claims + 1
             self._looked_everywhere = self._looked_everywhere and not count
@@ -166,10 +171,16 @@ class Fetcher:
         )
 
     def _shares(self, most: int) -> tuple[tuple[QueueShare, ...], int]:
-        """How many jobs of which queues to claim, but for queues that would refuse that."""
-        shares, limit = self._slots.shares(most)
-        now = self._clock.monotonic()
-        return tuple(each for each in shares if self._slots[each.name].rests_until <= now), limit
+        """How many jobs of which queues to claim, but for queues that would give none now."""
+        slots, now = self._slots, self._clock.monotonic()
+        shares, limit = slots.shares(most)
+        open_ = [
+            share
+            for share in shares
+            if slots[share.name].rests_until <= now
+            and not (slots[share.name].needs_slot and not slots.can_start(share.name))
+        ]
+        return tuple(open_), limit
 
     def _pass_on_permits(self) -> None:
         """Wake other workers for permits that this one kept for itself and has not asked for: other
@@ -284,10 +295,10 @@ class Fetcher:
         limited: LimitedClaim | None = None
         try:
             if order.limited:
-                if self._schedule.take_hint():
-                    self._turns.hint()
                 self._asked.add(order.queues[0].name)
                 slots[order.queues[0].name].told = False
+                if self._schedule.take_hint():
+                    self._turns.hint()
                 limited = await self._store.run(
                     claim_limited, self._store, order, self._turns, now=self._clock.now()
                 )
@@ -306,24 +317,36 @@ class Fetcher:
             self._follow_limits(order.queues[0].name, limited)
         if order.most_losses is None:
             slots.probing = False
-        if not claimed:
-            return 0, False
-        await self._receive(claimed, sent + lease_for)
+        full = self._note_more(order, claimed, limited)
+        if claimed:
+            await self._receive(claimed, sent + lease_for)
+        return len(claimed), full
+
+    def _note_more(
+        self, order: ClaimOrder, claimed: Sequence[ClaimedJob], limited: LimitedClaim | None
+    ) -> bool:
+        """Note which queues of a claim may have more jobs; whether any has."""
         if limited is not None:
-            return len(claimed), limited.more
-        if len(claimed) >= order.limit:
-            return len(claimed), True
+            self._slots[order.queues[0].name].more = limited.more
+            return limited.more
+        full = bool(claimed) and len(claimed) >= order.limit
         taken = dict.fromkeys((share.name for share in order.queues), 0)
         for job in claimed:
             taken[job.queue] += 1
-        return len(claimed), any(taken[share.name] >= share.limit for share in order.queues)
+        found = False
+        for share in order.queues:
+            more = full or taken[share.name] >= share.limit
+            self._slots[share.name].more = more
+            found = found or more
+        return found
 
     def _follow_limits(self, queue: str, answer: LimitedClaim) -> None:
         """Note what a claim found out about the limits of its queue, and when to look again."""
         slots, worker = self._slots[queue], self._settings.worker_id
         now = self._clock.monotonic()
         slots.limited = answer.limited
-        slots.counted = answer.counted
+        slots.permits = answer.permits
+        slots.needs_slot = answer.due
         slots.rated = slots.rated or answer.rated
         if answer.jobs and slots.refused_at is not None and self._observers.active:
             refused_for = now - slots.refused_at
@@ -345,7 +368,8 @@ class Fetcher:
                 self._observers.observe(ClaimRefused(worker, queue, wait.limit, wait.again_in))
             if wait.again_in is not None:
                 again_in = max(wait.again_in, SHORTEST_WAIT)
-                if not now < slots.again_at <= now + again_in:  # it looks then already
+                late = min(again_in / 10, MOST_LATE)
+                if not now < slots.again_at <= now + again_in + late:  # it looks then already
                     slots.again_at = now + again_in
                     self._schedule.expect(again_in)
             if wait.key is None and not slots.told and self._clock.now() is None:

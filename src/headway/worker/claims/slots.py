@@ -26,11 +26,13 @@ class QueueSlots:
     __slots__ = (
         "again_at",
         "ahead",
-        "counted",
         "freed",
         "limit",
         "limited",
+        "more",
         "name",
+        "needs_slot",
+        "permits",
         "rate",
         "rated",
         "refused_at",
@@ -55,12 +57,16 @@ class QueueSlots:
         """Jobs started per second, of late."""
         self.ahead = 0
         """How many may wait here, claimed, for a slot."""
+        self.more = False
+        """The last claim may have left jobs that are due."""
+        self.needs_slot = False
+        """Jobs are due, and cannot be claimed ahead of a free slot."""
         self.limited = False
         """The queue has limits that hold for all workers."""
+        self.permits = False
+        """Jobs wait for one of its running jobs to end."""
         self.rated = False
         """One of them is a rate."""
-        self.counted = False
-        """A job that ends leaves its permit to another."""
         self.freed = False
         """This worker keeps a free permit for itself: no other worker was woken for it."""
         self.refused_at: float | None = None
@@ -71,6 +77,10 @@ class QueueSlots:
         """Until then a claim would be refused again."""
         self.told = False
         """Permits are said to be free, or limits to have changed, since the last claim was sent."""
+
+    @property
+    def has_more(self) -> bool:
+        return self.more or self.needs_slot
 
 
 class Slots:
@@ -192,8 +202,9 @@ class Slots:
         if self.probing:
             most = 1
         wanted = self.concurrency - self.running
+        stocks = self._stocks()
         for queue in self.queues:
-            stock = queue.ahead - len(queue.waiting)
+            stock = stocks[queue] - len(queue.waiting)
             # What is beyond its stock will take slots, but only those that its limit leaves it.
             wanted += stock if stock >= 0 else max(stock, queue.running - queue.limit)
         wanted = min(most, wanted)
@@ -202,8 +213,9 @@ class Slots:
         shares: list[QueueShare] = []
         room = 0
         for queue in self._in_order():
-            free = queue.limit - queue.running - len(queue.waiting) + queue.ahead
-            if free > 0 and len(queue.waiting) <= queue.ahead // 2:
+            stock = stocks[queue]
+            free = queue.limit - queue.running - len(queue.waiting) + stock
+            if free > 0 and len(queue.waiting) <= stock // 2:
                 shares.append(QueueShare(queue.name, min(free, wanted)))
                 room += free
         return tuple(shares), min(wanted, room)
@@ -213,6 +225,16 @@ class Slots:
         slots = self._by_name[queue]
         own = slots.limit - slots.running - len(slots.waiting)
         return max(min(own, self.concurrency - self.running - self.waiting), 0)
+
+    def _stocks(self) -> dict[QueueSlots, int]:
+        """How many jobs of each queue may wait here. None that would take every slot that becomes
+        free, while jobs that cannot be claimed ahead wait for one."""
+        needed = self._weighted and any(queue.needs_slot for queue in self.queues)
+        stocks: dict[QueueSlots, int] = {}
+        for queue in self.queues:
+            needed = needed or queue.needs_slot
+            stocks[queue] = 0 if needed else queue.ahead
+        return stocks
 
     def _oldest_first(self) -> Iterable[QueueSlots]:
         """The queues with waiting jobs, the oldest claim first: so weights count for starts as they

@@ -124,7 +124,7 @@ class Reaper:
             return
         job = attempt.claimed
         effects.schedule(job.queue, job.type, run_at)
-        if attempt.queue_slots.counted:
+        if attempt.queue_slots.permits:
             effects.free_permit(job.queue, run_at)
         facts = (job.id, job.type, job.queue, job.sequence_id, attempt.worker, job.lease.version)
         effects.events.append(JobReaped(*facts, dead=False, charged=False))

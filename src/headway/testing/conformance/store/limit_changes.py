@@ -194,7 +194,7 @@ async def an_override_holds_for_the_next_claim(store: Store) -> None:
     assert len(await taken(store, turns=turns)) == 2
     await override(store, LimitsOverride(running=None))
     answer = await take(store, 4, turns=turns)
-    assert (len(answer.jobs), answer.counted, answer.limited) == (4, False, True)
+    assert (len(answer.jobs), answer.permits, answer.limited) == (4, False, True)
     await override(store, LimitsOverride(running=12))
     assert len(await taken(store, turns=turns)) == 1
 

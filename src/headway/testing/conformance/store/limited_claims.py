@@ -111,7 +111,7 @@ async def limits_that_were_taken_away_do_not_hold(store: Store) -> None:
     assert len(await taken(store, turns=turns)) == 1
     await limit(store)
     answer = await take(store, turns=turns)
-    assert (len(answer.jobs), answer.limited, answer.counted) == (4, False, False)
+    assert (len(answer.jobs), answer.limited, answer.permits) == (4, False, False)
     assert len(await kit.claim(store, Q)) == 0
 
 
@@ -426,7 +426,7 @@ async def a_claim_that_is_made_again_gives_the_same_jobs(store: Store) -> None:
         again = await take(store, 3, queue=queue, token=token, again=True, now=at(1))
         assert [job.id for job in again.jobs] == [job.id for job in first.jobs]
         assert len(first.jobs) == 3
-        assert again.counted == first.counted
+        assert again.permits == first.permits
         assert await running_now(store, queue) == 3
         (job, *_) = again.jobs
         assert job.lease.until == at(1 + LEASE)

@@ -82,7 +82,7 @@ async def a_start_is_counted_when_it_is_claimed_however_it_ends(store: Store) ->
     for job in await taken(store):
         await kit.complete(store, job)
     answer = await take(store, now=at(2))
-    assert (answer.jobs, answer.rated, answer.counted) == ([], True, False)
+    assert (answer.jobs, answer.rated, answer.permits) == ([], True, False)
     assert 57.9 < again_in(answer) < 59
     assert len(await taken(store, now=at(61))) == 1
 
