@@ -1,6 +1,7 @@
 """Bugs to plant into the MongoDB store: its fence is one query, made in several places, and each of
 them can lose the token or the expiry; other changes can lose the state that they ask for; schedules
-can be handed out without a lock, or to those who may not fire them."""
+can be handed out without a lock, or to those who may not fire them; limits of queues can be
+overlooked."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from msgspec.structs import replace
 from headway.domain.job import JobState
 from headway.domain.settlement import Lose
 from headway.domain.views import JobAction
+from headway.drivers.mongodb import Command
 from headway.ports.statement import Operation
-from headway.stores.mongodb import audit, claim, manage, schedules, settle
+from headway.stores.mongodb import audit, claim, limits, manage, schedules, settle
 
 HOLDS: dict[str, Any] = {"token": {"$type": "string"}, "$expr": True}
 """What takes the place of a condition that goes missing: true of every job that runs."""
@@ -118,7 +120,7 @@ def claims_whatever_was_lost() -> None:
 def claims_what_others_have_claimed() -> None:
     sound = claim.MongoClaim._taking
 
-    def taking(self: Any, ids: Any, order: Any, now: Any) -> Any:
+    def taking(self: Any, ids: Any, order: Any, now: Any) -> Command:
         command = sound(self, ids, order, now)
         del command.body["updates"][0]["q"]["state"]
         return command
@@ -155,10 +157,18 @@ def _whatever_the_state(action: JobAction) -> Callable[[], None]:
 
 
 def _schedules(verb: str, careless: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-    """The commands of a verb of schedules go wrong."""
+    return _verb(schedules.MongoSchedules, verb, careless)
+
+
+def _limits(verb: str, careless: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    return _verb(limits.MongoLimits, verb, careless)
+
+
+def _verb(part: type, verb: str, careless: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    """The commands of a verb go wrong."""
 
     def plant() -> None:
-        sound = getattr(schedules.MongoSchedules, verb)
+        sound = getattr(part, verb)
 
         @wraps(sound)
         def changed(self: Any, *args: Any, **options: Any) -> Operation[Any]:
@@ -172,7 +182,7 @@ def _schedules(verb: str, careless: Callable[[dict[str, Any]], None]) -> Callabl
             except StopIteration as ended:
                 return ended.value
 
-        setattr(schedules.MongoSchedules, verb, changed)
+        setattr(part, verb, changed)
 
     return plant
 
@@ -180,6 +190,18 @@ def _schedules(verb: str, careless: Callable[[dict[str, Any]], None]) -> Callabl
 def _unlocked(body: dict[str, Any]) -> None:
     for change in body.get("updates", ()):
         change["q"] = {"_id": {"$in": []}}
+
+
+def _unlocked_queue(body: dict[str, Any]) -> None:
+    if "findAndModify" in body:
+        body["update"] = {"$setOnInsert": {"locks": 1}}
+
+
+def _whatever_the_limits(body: dict[str, Any]) -> None:
+    for stage in body.get("pipeline", ()):
+        look = stage.get("$lookup", {})
+        if look.get("as") == "managed":
+            look["pipeline"][0]["$match"]["$or"].remove({"limited": True})
 
 
 def _asking_without(key: str) -> Callable[[dict[str, Any]], None]:
@@ -228,6 +250,9 @@ SEEN_BY_CONFORMANCE: dict[str, Callable[[], None]] = {
     "mongodb: cancelling without the state": _whatever_the_state(JobAction.CANCEL),
     "mongodb: retrying without the state": _whatever_the_state(JobAction.RETRY),
     "mongodb: triggering without the state": _whatever_the_state(JobAction.TRIGGER),
+    "mongodb: a queue without its lock": _limits("queue_state", _unlocked_queue),
+    "mongodb: claiming whatever the limits": _limits("claim", _whatever_the_limits),
+    "mongodb: running jobs of all queues": _limits("running_keys", _asking_without("queue")),
     "mongodb: due schedules without the lock": _schedules("due_schedules", _unlocked),
     "mongodb: reading schedules to change them without the lock": _schedules(
         "schedules", _unlocked

@@ -449,9 +449,14 @@ async def test_collections_are_made_by_migrating(mongo_url: str) -> None:
     store = MongoStore(mongo_url)
     with pytest.raises(SchemaMissing):
         await store.open()
-    assert [step.applied_at for step in await store.migration_status()] == [None, None]
+    assert [step.applied_at for step in await store.migration_status()] == [None] * 4
     applied = await asyncio.gather(*[MongoStore(mongo_url).migrate() for _ in range(4)])
-    assert sorted(chain.from_iterable(applied)) == ["0001_initial", "0002_schedules"]
+    assert sorted(chain.from_iterable(applied)) == [
+        "0001_initial",
+        "0002_schedules",
+        "0003_limits",
+        "0004_keys",
+    ]
     assert None not in [step.applied_at for step in await store.migration_status()]
     await store.open()
     await store.close()
@@ -461,12 +466,12 @@ async def test_an_older_schema_names_the_command(mongo_url: str) -> None:
     store = MongoStore(mongo_url)
     await store.migrate()
     with pymongo.MongoClient[dict[str, Any]](mongo_url) as client:
-        client.get_default_database()["headway.migration"].delete_one({"_id": 2})
+        client.get_default_database()["headway.migration"].delete_one({"_id": 4})
     with pytest.raises(
-        SchemaOutdated, match="is at version 1, this release needs 2; run `headway migrate up`"
+        SchemaOutdated, match="is at version 3, this release needs 4; run `headway migrate up`"
     ):
         await store.open()
-    assert await store.migrate() == ["0002_schedules"]
+    assert await store.migrate() == ["0004_keys"]
     await store.open()
     await store.close()
 

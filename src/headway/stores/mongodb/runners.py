@@ -101,7 +101,7 @@ class MongoRunner:
         self._session: AsyncClientSession | None = None
         self._brief = False
         self._outside = False
-        """Whether a command ran outside of the transaction."""
+        """Whether a change was made outside of the transaction."""
         self._changed = False
         """Whether there is anything to commit; a lock alone is given up."""
 
@@ -122,7 +122,7 @@ class MongoRunner:
 
     async def _execute(self, command: Command) -> Any:
         if self._session is None and command.alone and self._is_verb:
-            self._outside = True
+            self._outside = self._outside or not command.reads
         elif self._session is None:
             self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
@@ -160,7 +160,7 @@ class MongoSyncRunner:
 
     def _execute(self, command: Command) -> Any:
         if self._session is None and command.alone and self._is_verb:
-            self._outside = True
+            self._outside = self._outside or not command.reads
         elif self._session is None:
             self._brief = command.brief
             self._session = self._client.start_session(causal_consistency=False)
