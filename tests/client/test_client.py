@@ -39,7 +39,7 @@ from headway.errors import (
 )
 from headway.jobs.ids import new_id
 from headway.notifiers.none import NoNotifier
-from headway.ports.notifications import JobsScheduled, OwnershipLost, SequenceEnded
+from headway.ports.notifications import ANY_TYPE, JobsScheduled, OwnershipLost, SequenceEnded
 from headway.records import Failure
 from tests.support.shop import Receipt, Shop
 
@@ -313,11 +313,12 @@ async def test_retry_is_all_or_none(shop: Shop):
 
 async def test_cancel_ends_sequences_and_tells_who_runs_them(shop: Shop):
     running = await shop.app.start(shop.charge.request(1))
-    await shop.claim()
+    (claimed,) = await shop.claim()
     waiting = await shop.app.start(shop.charge.request(2))
     shop.ear.heard.clear()
     await shop.app.cancel([running, waiting])
     assert shop.ear.heard == [
+        JobsScheduled("money", ANY_TYPE, 1, claimed.run_at),
         OwnershipLost(running.id, "cancelled", "tester"),
         SequenceEnded(running.id),
         SequenceEnded(waiting.id),
@@ -423,6 +424,7 @@ async def test_completing_from_outside(shop: Shop):
     freed = await dependent.get()
     assert freed.state is PENDING
     assert shop.ear.heard == [
+        JobsScheduled("money", ANY_TYPE, 1, claimed.run_at),
         JobsScheduled("default", "ship", 1, freed.run_at),
         OwnershipLost(claimed.id, "already_completed", "tester"),
         SequenceEnded(sequence.id),

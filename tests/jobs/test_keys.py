@@ -307,3 +307,20 @@ def test_a_job_without_a_key_cannot_hold_it(parent: ClaimedJob) -> None:
     job, _ = job_of(msgspec.structs.replace(parent, key=None))
     with pytest.raises(HeadwayError, match="holds the jobs of this job's key, and it has none"):
         job.hold(After(seconds=5), key=True)
+
+
+async def test_start_many_and_schedules_take_a_key() -> None:
+    app = Headway("memory://")
+
+    @app.job
+    async def send(n: int) -> None: ...
+
+    app.schedule("daily", Every(days=1), send.request(0), key="tenant-7")
+    assert app.registry.schedules()["daily"].job.key == "tenant-7"
+    async with app:
+        started = await app.start_many([send.request(1), send.request(2)], key="tenant-8")
+        jobs = [await app.get(each) for each in started]
+        await app.schedules.put("hourly", Every(hours=1), send.request(0), key="tenant-9")
+        put = await app.schedules.get("hourly")
+    assert [job.key for job in jobs] == ["tenant-8"] * 2
+    assert put.definition.job.key == "tenant-9"

@@ -205,7 +205,7 @@ def test_options_that_are_refused(reports: Reports) -> None:
     assert "jitter" in reports.refused(request, jitter=-1)
     assert "jitter must be 100 years or less" in reports.refused(request, jitter=10**400)
     said = reports.refused(request, tz="Europe/Berlin")
-    assert said == "there is no option 'tz'; there are overlap, catch_up, jitter"
+    assert said == "there is no option 'tz'; there are overlap, catch_up, jitter, key"
     with pytest.raises(InvalidOption, match="Cron or Every, not str"):
         reports.app.schedule("name", cast("Any", "@hourly"), request)
     for name, sentence in (

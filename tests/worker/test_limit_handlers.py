@@ -30,7 +30,7 @@ from tests.support.stores import store_urls
 from tests.worker import limited_jobs
 
 ON_TIME = 0.25
-"""Seconds, on a busy machine. Measured alone it is a few milliseconds."""
+"""Seconds, on a busy machine."""
 
 E = TypeVar("E")
 

@@ -115,11 +115,13 @@ class Client(StoreCalls):
         return sequence
 
     async def start_many(
-        self, requests: Iterable[Request[R]], *, tx: Any = None
+        self, requests: Iterable[Request[R]], *, key: str | None = None, tx: Any = None
     ) -> builtins.list[Sequence[R]]:
-        """Start many sequences, all or none; `request.using(...)` sets the options of one."""
+        """Start many sequences, all or none, under one `key` if it is given; `request.using(...)`
+        sets the options of one."""
         asked = tuple(requests)
-        return await self._store_plan(plan_start(asked), asked, tx) if asked else []
+        plan = plan_start(asked, None if key is None else {"key": key})
+        return await self._store_plan(plan, asked, tx) if asked else []
 
     async def _store_plan(
         self, plan: Plan, requests: tuple[Request[R], ...], tx: Any

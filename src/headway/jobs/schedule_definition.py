@@ -13,7 +13,7 @@ from headway.domain.schedules.schedule import Overlap, ScheduleDefinition, Sched
 from headway.domain.schedules.timetable import Cron, Every, Timetable
 from headway.domain.validation import check_kind, check_seconds
 from headway.errors import InvalidOption, InvalidPayload, InvalidRequest
-from headway.jobs.job_type import AnyType, JobType
+from headway.jobs.job_type import AnyType, JobType, TypeOptions
 from headway.jobs.plan import check_startable
 
 
@@ -27,6 +27,8 @@ class ScheduleOptions(TypedDict, total=False):
     """Which ticks run after a time without workers; by default the latest one of the last hour."""
     jitter: float | timedelta
     """Seconds by which jobs are spread."""
+    key: str
+    """The key of its jobs, for limits by key."""
 
 
 def define_schedule(
@@ -60,6 +62,9 @@ def define_schedule(
         if option not in ScheduleOptions.__annotations__:
             known = ", ".join(ScheduleOptions.__annotations__)
             raise InvalidOption(f"there is no option {option!r}; there are {known}")
+    key = options.pop("key", None)
+    if key is not None:
+        request = request.using(key=key)
     if "jitter" in options:
         options["jitter"] = check_seconds("jitter", options["jitter"], zero=True)
     chosen = request.options
@@ -79,7 +84,7 @@ def define_schedule(
 def refuse_schedule_options(type: str, options: Iterable[str]) -> None:
     """`@app.job` has the timetable of a schedule, and none of its options."""
     for option in options:
-        if option in ScheduleOptions.__annotations__:
+        if option in ScheduleOptions.__annotations__ and option not in TypeOptions.__annotations__:
             raise InvalidOption(
                 f"@app.job has no option {option!r}: leave out `schedule=`, and write "
                 f"`app.schedule({type!r}, Every(hours=1), {type}.request(...), {option}=...)` with "
