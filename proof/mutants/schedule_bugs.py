@@ -14,6 +14,7 @@ from headway.domain.schedules.schedule import tick_id
 from headway.schedules import changes, declaration, firing
 from headway.stores.memory.schedule_table import ScheduleTable
 from headway.stores.memory.schedules import MemorySchedules
+from headway.stores.memory.table import JobTable
 from headway.worker.background.scheduler import Scheduler
 from proof.mutants.memory_bugs import rewriting
 
@@ -25,8 +26,8 @@ LINES: list[tuple[Any, str, str]] = [
     (firing_policy.due_ticks, "max(catch_up.within, ON_TIME)", "catch_up.within"),
     (
         firing_policy.due_ticks,
-        "timetable.ticks(first - _MOMENT, last)",
-        "timetable.ticks(first, last)",
+        "timetable.count(first - _MOMENT, last, most)",
+        "timetable.count(first, last, most)",
     ),
     # The rest of the policy.
     (firing_policy.decide, "now if waiting is None else max(now, waiting)", "now"),
@@ -70,11 +71,11 @@ LINES: list[tuple[Any, str, str]] = [
     (ScheduleTable._fireable, "and record.paused_at is None", ""),
     (ScheduleTable._fireable, "and (record.declaration is None or record.name in declared)", ""),
     (
-        ScheduleTable._seen_schedule,
-        "row.content if row.owner in (None, self._tx) else row.before",
-        "row.content",
+        JobTable._seen_record,
+        "record.content if record.owner in (None, self._tx) else record.before",
+        "record.content",
     ),
-    (ScheduleTable._lock_schedule, "journal.undo.append(undo)", "pass"),
+    (JobTable._lock_record, "journal.undo.append(undo)", "pass"),
     (MemorySchedules.due_schedules, "self._lock_schedule(record.name)", "pass"),
     (MemorySchedules.due_schedules, "and record.waiting_tick is not None", ""),
     (MemorySchedules.advance_schedules, "if advance.started is not None:", "if False:"),

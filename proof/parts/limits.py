@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 CORES = 2
 WORKERS = 4
 PACE = Pace(seconds=0.05, waiting=60, change_every=0.7)
+ENDED = "select count(*) from permit where what = 'end' and queue = 'capped'"
 IN_CLAIMS = 0.003
 """How often a worker is struck after a step of a claim."""
 
@@ -89,7 +90,7 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
         workers = Workers(parent, database, logs, WORKERS, **SETTINGS)
         load = Load(database, PACE)
         auditor = Auditor(database, 0.01)
-        workers.look_for(4.0 if run.short else 10.0)
+        _wait_for_work(workers, database, 50 if run.short else 500)
         calm_until = time.time()
         seconds = 5.0 if run.short else 40.0
         # Kills first: a process that is frozen may hold a lock, and then nobody can recover.
@@ -107,12 +108,19 @@ def _interrupt(run: PartRun, database: Database, folder: Path) -> None:
     _check_handlers(run, database, logs, workers, playback)
 
 
+def _wait_for_work(workers: Workers, database: Database, count: int) -> None:
+    """Until so many jobs of the queue with a cap have ended."""
+    deadline = time.monotonic() + 60
+    while database.ask(ENDED)[0][0] < count and time.monotonic() < deadline:
+        workers.look_for(0.2)
+
+
 def _strike(workers: Workers, strike: Callable[[], None], seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        strike()
         # Now and then long enough for a worker to run a while.
-        workers.look_for(random.choice((0.02, 0.1, 0.3, 1.0)))
+        workers.look_for(random.choice((0.02, 0.1, 0.3, 1.0, 2.0)))
+        strike()
 
 
 def _check_handlers(
