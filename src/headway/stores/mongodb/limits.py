@@ -256,7 +256,7 @@ class MongoLimits(MongoClaim):
         compare, end = ("$gt", MaxKey()) if direction > 0 else ("$lt", MinKey())
         beyond = {"$expr": {compare: [f"${field}", "$$last"]}}
         stages: list[Document] = [
-            {"$documents": [{"last": start}]},
+            {"$documents": [{"last": literal(start)}]},
             {"$set": {"now": present(now)}},
         ]
         for hop in range(hops):

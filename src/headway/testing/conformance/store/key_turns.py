@@ -84,6 +84,15 @@ async def a_claim_that_gave_all_it_could_says_that_there_may_be_more(store: Stor
 
 
 @case
+async def signs_in_a_key_have_no_meaning(store: Store) -> None:
+    await limit(store, fair=True)
+    keys = ["$", "$$NONE", "$$ROOT", "$key", "%s", "'", "{}", "é", "🚚"]
+    for key in keys:
+        await fill(store, 100, key)  # more than one look finds
+    assert names(await taken(store, len(keys))) == keys
+
+
+@case
 async def a_weight_multiplies_the_share_of_a_key(store: Store) -> None:
     for most in (1, 2, 3, 5, 10):
         queue = kit.new_queue()
