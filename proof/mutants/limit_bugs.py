@@ -15,7 +15,7 @@ from headway.domain.limits import permits, turns
 from headway.domain.limits.queue_limits import QueueLimits, StoredLimits
 from headway.domain.limits.rate import Rate
 from headway.domain.settlement import Complete
-from headway.limits import changes, claim
+from headway.limits import changes, claim, key_claim
 from headway.stores.memory.claim import MemoryClaim
 from headway.stores.memory.limits import MemoryLimits
 from headway.stores.sql.limits import SqlLimits
@@ -59,8 +59,8 @@ LINES: list[tuple[Any, str, str]] = [
     (claim.claim_limited, "if taken:", "if False:"),
     (changes.spend, "yield from store.save_queue(", "(lambda _: None)("),
     # Turns.
-    (claim._claim_in_turn, "turns.next[place] = then", "pass"),
-    (claim._claim_by_key, "running.update(job.key for job in found)", "pass"),
+    (key_claim._claim_in_turn, "turns.next[place] = then", "pass"),
+    (key_claim.claim_by_key, "running.update(job.key for job in found)", "pass"),
     # Holds.
     (changes.hold, "yield from store.save_queue(state)", "pass"),
     (changes.hold, "until = max(until, state.held_until)", "pass"),

@@ -12,7 +12,8 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.settlement import Complete
 from headway.jobs.ids import new_id, new_token
 from headway.limits.changes import override
-from headway.limits.claim import KeyTurns, claim_limited
+from headway.limits.claim import claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.notifiers.local import LocalNotifier
 from headway.stores.memory import MemoryStore
 from headway.stores.postgres import PostgresStore

@@ -285,7 +285,7 @@ def on_virtual_time(world: World) -> Generator[None]:
             "headway.worker.worker_run",
         }:
             replace(module, "datetime", VirtualDatetime)
-        if name == "headway.limits.claim":
+        if name == "headway.limits.key_claim":
             replace(module, "monotonic", world.loop.time)
         if name in {"headway.stores.memory.insert", "headway.stores.memory.table"}:
             replace(module, "JobRow", WatchedRow)

@@ -18,7 +18,8 @@ from headway.domain.views import AuditRecord, Explanation, Reason
 from headway.errors import InvalidName, InvalidOption
 from headway.jobs.ids import new_id
 from headway.limits.changes import declare, hold
-from headway.limits.claim import KeyTurns, claim_limited
+from headway.limits.claim import claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.ports.notifications import ANY_TYPE, JobsScheduled
 from headway.testing.clock import ManualClock
 from tests.support.shop import Shop

@@ -20,7 +20,8 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import WorkerRecord
 from headway.jobs.ids import new_id
 from headway.limits.changes import declare, hold
-from headway.limits.claim import KeyTurns, claim_limited
+from headway.limits.claim import claim_limited
+from headway.limits.key_claim import KeyTurns
 from tests.cli.command import command, printed
 
 

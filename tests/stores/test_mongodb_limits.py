@@ -18,7 +18,8 @@ from headway.domain.orders import ClaimOrder, QueueShare
 from headway.domain.queries import JobFilter
 from headway.domain.settlement import Release
 from headway.limits.changes import spend
-from headway.limits.claim import KeyTurns, LimitedClaim, claim_limited
+from headway.limits.claim import LimitedClaim, claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.stores.mongodb import MongoStore
 from headway.stores.mongodb.claim import LEFT_OUT_FOR
 from headway.stores.mongodb.runners import IDLE, begin

@@ -29,7 +29,8 @@ from headway.domain.limits.queue_limits import LimitsOverride
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_token
 from headway.limits.changes import override
-from headway.limits.claim import KeyTurns, claim_limited
+from headway.limits.claim import claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.ports.current_attempt import current_attempt
 from headway.worker.settings import WorkQueue
 from tests.support.observed_app import ObservedApp

@@ -13,7 +13,8 @@ from headway.domain.job import NewJob
 from headway.domain.limits.queue_limits import QueueLimits, QueueState, StoredLimits
 from headway.domain.orders import ClaimOrder, QueueShare
 from headway.jobs.ids import new_id, new_token
-from headway.limits.claim import KeyTurns, LimitedClaim, claim_limited
+from headway.limits.claim import LimitedClaim, claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.stores.postgres import PostgresStore
 from tests.support.stores import opened
 

@@ -19,7 +19,8 @@ from headway.domain.settlement import Release
 from headway.errors import Failure, InvalidPayload, StoreClosed
 from headway.jobs.handler import Handler
 from headway.jobs.ids import new_id, new_token
-from headway.limits.claim import KeyTurns, LimitedClaim, claim_limited
+from headway.limits.claim import LimitedClaim, claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.ports.notifications import ANY_TYPE, JobsScheduled
 from headway.runtime.store_errors import in_short, is_transient
 from headway.worker.attempt import LEASE_EXPIRED, Attempt

@@ -7,7 +7,7 @@ from headway.domain.job import ClaimedJob
 from headway.domain.limits.permits import Limit
 from headway.domain.settlement import Release
 from headway.limits import changes
-from headway.limits.claim import KeyTurns
+from headway.limits.key_claim import KeyTurns
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases, at

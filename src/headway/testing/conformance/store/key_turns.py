@@ -7,7 +7,7 @@ from collections import Counter
 from headway.domain.due_time import At
 from headway.domain.job import ClaimedJob
 from headway.domain.limits.permits import Limit
-from headway.limits.claim import KeyTurns
+from headway.limits.key_claim import KeyTurns
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import StoreCases, at

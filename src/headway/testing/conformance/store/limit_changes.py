@@ -12,7 +12,7 @@ from headway.domain.limits.rate import Rate
 from headway.domain.queries import ALIVE_FOR
 from headway.limits import changes
 from headway.limits.changes import declare, is_declared
-from headway.limits.claim import KeyTurns
+from headway.limits.key_claim import KeyTurns
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases

@@ -12,7 +12,7 @@ from headway.domain.limits.queue_limits import LimitsOverride
 from headway.domain.limits.rate import Rate
 from headway.domain.settlement import Complete, Release, Retry
 from headway.limits import changes
-from headway.limits.claim import KeyTurns
+from headway.limits.key_claim import KeyTurns
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import ERROR, T0, StoreCases, at

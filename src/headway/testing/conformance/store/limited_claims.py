@@ -15,7 +15,8 @@ from headway.domain.limits.permits import Limit
 from headway.domain.limits.queue_limits import QueueLimits, QueueState, StoredLimits
 from headway.domain.orders import QueueShare
 from headway.domain.settlement import Complete, Settlement
-from headway.limits.claim import KeyTurns, LimitedClaim, claim_limited
+from headway.limits.claim import LimitedClaim, claim_limited
+from headway.limits.key_claim import KeyTurns
 from headway.ports.statement import Operation
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit

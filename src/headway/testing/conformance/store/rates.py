@@ -9,7 +9,8 @@ from headway.domain.limits.permits import Limit
 from headway.domain.limits.queue_limits import LimitsOverride
 from headway.domain.limits.rate import Rate
 from headway.limits import changes
-from headway.limits.claim import KeyTurns, LimitedClaim
+from headway.limits.claim import LimitedClaim
+from headway.limits.key_claim import KeyTurns
 from headway.ports.store import Store
 from headway.testing.conformance.store import kit
 from headway.testing.conformance.store.kit import MICROSECOND, T0, StoreCases, at
