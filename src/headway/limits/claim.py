@@ -215,7 +215,7 @@ def _key_wait(
     """What jobs of full keys wait for; `again`: seconds until the next look for other reasons."""
     held = None if now is None else next_key(state, now)
     soonest = min((each for each in (held, again) if each is not None), default=None)
-    key = min(full)
+    key = min(full, default=None)
     if held is not None and full <= state.held_keys.keys():
         return PermitWait(limit=Limit.HELD, again_in=soonest, key=key)
     return PermitWait(limit=Limit.PER_KEY, most=limits.per_key, again_in=soonest, key=key)

@@ -13,6 +13,7 @@ from headway.domain.job import ClaimedJob, JobState
 from headway.domain.lease import Held, Verdict
 from headway.domain.limits.permits import Limit
 from headway.domain.limits.queue_limits import QueueLimits, QueueState, StoredLimits
+from headway.domain.limits.rate import Rate
 from headway.domain.orders import QueueShare
 from headway.domain.settlement import Complete, Settlement
 from headway.limits.claim import LimitedClaim, claim_limited
@@ -329,6 +330,18 @@ async def permits_that_others_found_missing_are_passed_on_once(store: Store) -> 
     assert (answer.jobs, answer.others) == ([], 1)
     assert not (await state_of(store)).refused
     assert (await take(store, turns=turns, now=at(2))).others == 0
+
+
+@case
+async def a_permit_is_passed_on_although_the_rate_allows_no_start(store: Store) -> None:
+    await limit(store, running=1, rate=Rate(1, per=100))
+    await fill(store, 1)
+    await fill(store, 1, type="other")
+    (only,) = await taken(store, 1)
+    assert (await take(store, types=("other",))).wait is not None
+    await kit.complete(store, only)
+    answer = await take(store, now=at(2))
+    assert (answer.jobs, answer.wait, answer.others) == ([], None, 1)
 
 
 # per_key
