@@ -83,7 +83,7 @@ async def ask(job: Job, tenant: str, prompt: str) -> str:
         if datetime.now(UTC) - job.created_at > timedelta(hours=6):
             raise Unrecoverable("the service refuses, and the job is 6 hours old") from error
         pause = 20.0 if error.retry_after is None else float(error.retry_after)
-        job.hold(After(seconds=pause))  # nobody calls it meanwhile
+        job.hold(After(seconds=pause))  # no new call meanwhile
     job.spent(max(tokens, TOKENS // REQUESTS))  # a short answer counts as a request
     finished.append(tenant)
     return answer
