@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -47,6 +49,8 @@ from headway.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_log = logging.getLogger("headway")
 
 
 class Headway(Client, Forkable):
@@ -211,6 +215,7 @@ class Headway(Client, Forkable):
         chosen = replace(settings or WorkerSettings(), **options)
         if chosen.queues is None:
             chosen = replace(chosen, queues=self.worked_queues() or None)
+        self._warn_of_unused_limits(chosen)
         declared = {
             name: Retention(completed=kept, cancelled=kept)
             for name, seconds in self.registry.retentions().items()
@@ -228,6 +233,20 @@ class Headway(Client, Forkable):
             schedules=self.registry.schedules(),
             limits=self.registry.queues(),
         )
+
+    def _warn_of_unused_limits(self, settings: WorkerSettings) -> None:
+        """A queue whose name is misspelt in `app.queue` would have no limits."""
+        used = {queue.name for queue in settings.work_queues()}
+        used.update(type_.options.queue for type_ in self.registry)
+        for name, limits in self.registry.queues().items():
+            if name not in used and limits.any:
+                near = get_close_matches(name, used, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                _log.warning(
+                    "app.queue(%r) declares limits, and no job type of this app uses that queue%s",
+                    name,
+                    hint,
+                )
 
     def handlers(self) -> Mapping[str, Handler]:
         """The handlers of this app's workers, by job type."""

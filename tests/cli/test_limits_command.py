@@ -233,7 +233,7 @@ def test_release(shop: Shop) -> None:
     shop.hold(600)
     shop.hold(600, "z")
     said = shop.run("queues", "release", "openai")
-    assert said.stdout.startswith("openai: was held until 20")
+    assert said.stdout.startswith("openai: released; it was held until 20")
     assert said.stdout.endswith("); 1 key released\n")
     assert shop.claim() == 1
     said = shop.run("queues", "release", "openai", "opnai")

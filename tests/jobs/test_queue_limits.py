@@ -87,3 +87,24 @@ def test_errors_are_headways_own(app: Headway) -> None:
     for options in ({"running": -1}, {"rate": None, "fair": "yes"}):
         with pytest.raises(HeadwayError):
             app.queue("models", **options)  # type: ignore[arg-type]
+
+
+def test_limits_of_a_queue_that_no_job_type_uses_are_pointed_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Headway("memory://")
+    app.queue("apis", running=2)
+
+    @app.job(queue="api")
+    async def call() -> None: ...
+
+    app.worker()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        "app.queue('apis') declares limits, and no job type of this app uses that queue; "
+        "did you mean 'api'?"
+    )
+    caplog.clear()
+    app.queue("api", running=2)
+    app.worker(queues=["api", "apis"])
+    assert not caplog.records

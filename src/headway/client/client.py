@@ -192,13 +192,14 @@ class Client(StoreCalls):
         sequence: Target | None = None,
         root: Target | None = None,
         schedule: str | None = None,
+        key: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
         """A page of jobs, newest first; its cursor gets the next page. The state `scheduled` are
         pending jobs that are not due yet, `pending` are all pending jobs. `schedule` is the
-        name of the schedule that started their sequences."""
-        which = make_filter(state, type, queue, sequence, root, schedule)
+        name of the schedule that started their sequences, `key` the key for limits."""
+        which = make_filter(state, type, queue, sequence, root, schedule, key)
         return await self._store.run(
             self._store.find,
             which,

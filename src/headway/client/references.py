@@ -9,7 +9,7 @@ from uuid import UUID
 from headway.domain.job import JobRecord, JobState
 from headway.domain.queries import MAX_PAGE, JobFilter
 from headway.domain.request import SequenceReference
-from headway.domain.validation import check_id, check_name
+from headway.domain.validation import check_id, check_key, check_name
 from headway.domain.views import ShownState
 from headway.errors import InvalidOption
 from headway.jobs.job_type import AnyType, ContinuationType
@@ -50,6 +50,7 @@ def make_filter(
     sequence: Target | None,
     root: Target | None,
     schedule: str | None,
+    key: str | None,
 ) -> JobFilter:
     shown = {_state(one) for one in _many(state, str)}
     stored = {
@@ -67,6 +68,7 @@ def make_filter(
         sequence_id=None if sequence is None else sequence_of(sequence),
         root_id=None if root is None else _root_id(root),
         schedules=() if schedule is None else (check_name("schedule", schedule),),
+        keys=() if key is None else (check_key("key", key),),
     )
 
 

@@ -4,7 +4,7 @@ handlers. Each locks the queue's row."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import structs
 
@@ -22,6 +22,8 @@ from headway.ports.store import Operations
 MOST_REPLACED = 20
 """Earlier declarations of a queue that are remembered."""
 MOST_HELD_KEYS = 1_000
+SHORTEST_HOLD = timedelta(seconds=0.1)
+"""A service that says "again in 0 seconds" is not called again and again."""
 
 
 @reading
@@ -117,7 +119,7 @@ def hold(
     """Start no job of the queue, or of the key, before then; until when. A longer hold stays."""
     state = (yield from store.queue_state(name, lock=True)) or QueueState(name=name)
     time = yield from store.time(now=now)
-    until = due(schedule, time)
+    until = max(due(schedule, time), time + SHORTEST_HOLD)
     if key is None:
         if state.held_until is not None:
             until = max(until, state.held_until)

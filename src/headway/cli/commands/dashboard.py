@@ -30,7 +30,7 @@ from headway.cli.target import app_argument
     "--write",
     "allow_writes",
     is_flag=True,
-    help="Allow actions: retry, cancel, trigger, delete, pause, resume, start.",
+    help="Allow actions: retry, cancel, trigger, delete, pause, resume, start, limits of queues.",
 )
 @click.option(
     "--token",

@@ -133,7 +133,9 @@ def _print_released(results: Sequence[HoldRelease]) -> None:
         parts: list[str] = []
         if released.held_until is not None:
             until = released.held_until
-            parts.append(f"was held until {moment(until)} ({ago(until, moment_now())})")
+            parts.append(
+                f"released; it was held until {moment(until)} ({ago(until, moment_now())})"
+            )
         if released.held_keys:
             parts.append(f"{plural(released.held_keys, 'key')} released")
         tell(f"{released.queue}: {'; '.join(parts) or 'was not held'}")
