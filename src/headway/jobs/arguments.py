@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from types import NoneType
-from typing import Any, Protocol, get_args
+from types import NoneType, UnionType
+from typing import Any, Protocol, Union, get_args, get_origin
 from uuid import UUID
 
 import msgspec
@@ -101,15 +101,10 @@ class NamedArguments:
                 f"key= of job type {self._type!r} is the name of one of its arguments ({known}), "
                 f"not {name!r}"
             )
-        allowed = {str, int, UUID, NoneType}
-        kinds = set(get_args(self._types[name]) or (self._types[name],))
-        if not kinds <= allowed and not all(
-            isinstance(kind, type) and issubclass(kind, str | int | UUID | NoneType)
-            for kind in kinds
-        ):
+        if not _may_be_key(self._types[name]):
             raise ConfigurationError(
                 f"argument {name!r} of job type {self._type!r} cannot be its key: a key is a str, "
-                "an int, a UUID or None"
+                "an int, a UUID, an enum of str or int, or None"
             )
 
     def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -152,6 +147,17 @@ class OneArgument:
 
     def key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         return None
+
+
+def _may_be_key(given: Any) -> bool:
+    """Whether values of this type can be made the text of a key."""
+    if get_origin(given) in (Union, UnionType):
+        return all(map(_may_be_key, get_args(given)))
+    if not isinstance(given, type):
+        return False
+    if issubclass(given, Enum):
+        return all(isinstance(each.value, str | int) for each in given)
+    return issubclass(given, str | int | UUID | NoneType)
 
 
 def _field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
