@@ -424,7 +424,8 @@ def test_the_value_of_an_argument_is_the_key(app: Headway, of: Any, value: Any, 
     async def load(tenant: Any) -> None: ...
 
     load.__annotations__["tenant"] = of
-    assert app.job(key="tenant")(load).request(value).options.key == key
+    keyed = cast("JobType[..., Any]", app.job(key="tenant")(load))
+    assert keyed.request(value).options.key == key
 
 
 @pytest.mark.parametrize("of", [float, bytes, list[str], dict[str, int], str | float])
