@@ -40,7 +40,8 @@ class Permits(msgspec.Struct, frozen=True):
     wait: PermitWait | None = None
     """What keeps the claim from more."""
     free: int | None = None
-    """Permits that are free before the claim; None: any number."""
+    """Permits that are free before the claim, whenever a rate lets them be used; None: any
+    number."""
 
 
 def permits(
@@ -72,7 +73,6 @@ def permits(
             seconds = limits.rate.next_start(paid, now)
             wait = PermitWait(limit=Limit.RATE, again_in=seconds)
         granted = min(granted, at_once, allowed)
-        free = allowed if free is None else min(free, allowed)
     return Permits(granted, wait, free)
 
 
