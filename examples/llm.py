@@ -10,9 +10,10 @@ import shutil
 import tempfile
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from headway import After, Headway, Job, Rate
+from headway import After, Headway, Job, Rate, Unrecoverable
 
 FOLDER = Path(tempfile.mkdtemp(prefix="headway-llm-"))
 app = Headway(f"sqlite:///{FOLDER}/llm.db")
@@ -28,7 +29,7 @@ app.queue(
 
 
 class TooManyRequests(Exception):
-    def __init__(self, retry_after: float) -> None:
+    def __init__(self, retry_after: str | None) -> None:
         self.retry_after = retry_after
         super().__init__(f"429, Retry-After: {retry_after}")
 
@@ -48,7 +49,7 @@ class Service:
         self.begun.append(time.monotonic())
         if len(self.begun) == 10:
             self.paused_at = time.monotonic()
-            raise TooManyRequests(1)
+            raise TooManyRequests("1")
         self.running[tenant] += 1
         self.most_running = max(self.most_running, self.running.total())
         self.most_of_one = max(self.most_of_one, *self.running.values())
@@ -79,7 +80,10 @@ async def ask(job: Job, tenant: str, prompt: str) -> str:
         answer, tokens = await service.complete(tenant, prompt)
     except TooManyRequests as error:
         print(f"the service says: {error}")
-        job.hold(After(seconds=error.retry_after))  # nobody calls it meanwhile
+        if datetime.now(UTC) - job.created_at > timedelta(hours=6):
+            raise Unrecoverable("the service refuses, and the job is 6 hours old") from error
+        pause = 20.0 if error.retry_after is None else float(error.retry_after)
+        job.hold(After(seconds=pause))  # no new call meanwhile
     job.spent(max(tokens, TOKENS // REQUESTS))  # a short answer counts as a request
     finished.append(tenant)
     return answer
