@@ -7,7 +7,9 @@ import functools
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum, IntEnum
 from typing import Annotated, Any, cast
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -397,6 +399,42 @@ def test_a_type_that_is_no_entry_only_continues(app: Headway):
     assert isinstance(archive, ContinuationType)
     assert archive(3) == 3
     assert archive.request(3).options.queue == "later"
+
+
+class Plan(Enum):
+    GOLD = "gold"
+
+
+class Level(IntEnum):
+    TOP = 9
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "key"),
+    [
+        (str, "acme", "acme"),
+        (int, 7, "7"),
+        (UUID, UUID(int=7), str(UUID(int=7))),
+        (Plan, Plan.GOLD, "gold"),
+        (Level, Level.TOP, "9"),
+        (Plan | int | None, None, None),
+    ],
+)
+def test_the_value_of_an_argument_is_the_key(app: Headway, of: Any, value: Any, key: str | None):
+    async def load(tenant: Any) -> None: ...
+
+    load.__annotations__["tenant"] = of
+    keyed = cast("JobType[..., Any]", app.job(key="tenant")(load))
+    assert keyed.request(value).options.key == key
+
+
+@pytest.mark.parametrize("of", [float, bytes, list[str], dict[str, int], str | float])
+def test_an_argument_without_a_text_cannot_be_the_key(app: Headway, of: Any):
+    async def load(tenant: Any) -> None: ...
+
+    load.__annotations__["tenant"] = of
+    with pytest.raises(ConfigurationError, match="a key is a str, an int, a UUID, an enum of"):
+        app.job(key="tenant")(load)
 
 
 def refused(app: Headway, function: Any) -> str:

@@ -80,14 +80,21 @@ class Rate(msgspec.Struct, frozen=True):
         self, paid_until: datetime | None, now: datetime, before: Rate | None
     ) -> datetime | None:
         """`paid_until` of another rate in the intervals of this one: a rate that was raised does
-        not wait as long as the one before would have. Nor does any wait longer than its window: all
-        starts before the change lie outside of it then."""
+        not wait as long as the one before would have. Of a burst no more is left than the starts
+        that the window before may have had leave of the limit. Nor does any start wait longer than
+        the window: all starts before the change lie outside of it then."""
+        if paid_until is None:
+            return None
         ahead = _ahead(paid_until, now)
+        if before is not None:
+            since = now - timedelta(seconds=self.per)
+            started = math.floor(_ahead(paid_until, since) / before.interval)
+            used = self.burst - max(self.limit - started, 1)
+            ahead = max(ahead / before.interval, used) * self.interval
         if ahead <= 0:
             return paid_until
-        if before is not None:
-            ahead *= self.interval / before.interval
-        return now + timedelta(seconds=min(ahead, self.per))
+        most = (self.burst - 1) * self.interval + self.per
+        return now + timedelta(seconds=min(ahead, most))
 
     def __str__(self) -> str:
         burst = f", {self.burst} at once" if self.burst > 1 else ""

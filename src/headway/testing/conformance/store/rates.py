@@ -146,6 +146,25 @@ async def a_rate_and_a_cap_hold_together(store: Store) -> None:
 
 
 @case
+async def a_permit_that_only_others_can_use_is_passed_on_while_the_rate_is_closed(
+    store: Store,
+) -> None:
+    await limit(store, running=1, rate=Rate(1, per=60))
+    await fill(store, 1)
+    await fill(store, 1, type="other")
+    (job,) = await taken(store, 1)
+    answer = await take(store, 1, types=("other",))
+    assert answer.wait is not None
+    assert answer.wait.again_in is None  # it would not look again by itself
+    await kit.complete(store, job)
+    answer = await take(store, 1, now=at(2))
+    assert (answer.jobs, answer.wait, answer.others) == ([], None, 1)
+    answer = await take(store, 1, types=("other",), now=at(2))
+    assert answer.wait is not None
+    assert answer.wait.limit is Limit.RATE
+
+
+@case
 async def a_rate_holds_for_all_keys_together(store: Store) -> None:
     for limits in ({"fair": True}, {"per_key": 2}):
         queue = kit.new_queue()
