@@ -39,14 +39,14 @@ class PostgresClaim(SqlPart):
         look_around = now is not None or bounds.should_look_around(order.queues)
         if not look_around:
             claimed = yield from self._claim_from(bounds, order, now)
-            if claimed or not bounds.was_hinted():
+            if claimed or not bounds.was_hinted(order.queues):
                 return claimed
         started = time.monotonic()
         names = [queue.name for queue in order.queues]
         found = yield Statement(self._sql["priorities"], (names,), alone=True)
         bounds.learn(order.queues, found)
         claimed = yield from self._claim_from(bounds, order, now)
-        bounds.looked_around(time.monotonic() - started)
+        bounds.looked_around(order.queues, time.monotonic() - started)
         return claimed
 
     def _claim_from(

@@ -30,33 +30,38 @@ class ClaimBounds:
         self._bounds: dict[str, dict[int, datetime]] = {}
         self.limited: set[str] = set()
         """Queues that had limits at the last look at everything."""
-        self._look_around_at = 0.0
-        self._hinted = False
+        self._look_around_at: dict[str, float] = {}
+        self._hinted: set[str] = set()
+        """Queues of which a notification came. Kept by queue: claims ask different ones."""
 
     def should_look_around(self, queues: Sequence[QueueShare]) -> bool:
-        return time.monotonic() >= self._look_around_at or not any(
+        now, at = time.monotonic(), self._look_around_at
+        return any(now >= at.get(queue.name, 0.0) for queue in queues) or not any(
             self._bounds.get(queue.name) for queue in queues
         )
 
-    def was_hinted(self) -> bool:
-        """Whether a notification came since the last call."""
-        hinted, self._hinted = self._hinted, False
-        return hinted
+    def was_hinted(self, queues: Iterable[QueueShare]) -> bool:
+        """Whether a notification of one of these queues came since the last call."""
+        hinted = self._hinted.intersection(queue.name for queue in queues)
+        self._hinted -= hinted
+        return bool(hinted)
 
     def learn(self, queues: Iterable[QueueShare], found: Iterable[tuple[str, int | None]]) -> None:
         """Set the priorities that the queues have, all without a bound; None: it has limits."""
         for queue in queues:
             self._bounds[queue.name] = {}
             self.limited.discard(queue.name)
+            self._hinted.discard(queue.name)
         for queue_name, priority in found:
             if priority is None:
                 self.limited.add(queue_name)
             else:
                 self._bounds[queue_name][priority] = EVERYWHERE
-        self._hinted = False
 
-    def looked_around(self, seconds: float) -> None:
-        self._look_around_at = time.monotonic() + max(LOOK_AROUND_EVERY, 20 * seconds)
+    def looked_around(self, queues: Iterable[QueueShare], seconds: float) -> None:
+        at = time.monotonic() + max(LOOK_AROUND_EVERY, 20 * seconds)
+        for queue in queues:
+            self._look_around_at[queue.name] = at
 
     def groups(
         self, queues: Sequence[QueueShare], limit: int
@@ -96,7 +101,7 @@ class ClaimBounds:
 
     def expect(self, queue: str, run_at: datetime | None) -> None:
         """Lower the bounds to `run_at`: a job may have appeared there."""
-        self._hinted = True
+        self._hinted.add(queue)
         bounds = self._bounds.get(queue)
         if bounds:
             back_to = EVERYWHERE if run_at is None else run_at
