@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -139,6 +140,9 @@ class MongoStore(
         self._client: AsyncMongoClient[Document] | None = None
         self._sync_client: MongoClient[Document] | None = None
         self._lock = threading.Lock()
+        self._claiming = asyncio.Lock()
+        self._sync_claiming = threading.Lock()
+        """Held by a claim under limits."""
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
         """Callbacks after the commit, for each open transaction that `begin` has handed out."""
 
@@ -157,6 +161,7 @@ class MongoStore(
             await client.close()
             raise
         self._client = client
+        self._claiming = asyncio.Lock()  # of this loop
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -187,6 +192,7 @@ class MongoStore(
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
+        from_lock = hasattr(operation, "atomic_from_lock")
         made = partial(operation, *args, **kwargs)
         tries = TryCounter()
 
@@ -194,8 +200,10 @@ class MongoStore(
             if self._client is None:
                 raise StoreClosed(self.name)
             runner = MongoRunner(self._client, self._database, is_verb=is_verb)
-            with pymongo.timeout(limit):
-                return await runner.run((once_more(made) if tries.uncertain else made)(), tries)
+            # Of this process one at a time, which would only conflict with one another.
+            async with self._claiming if from_lock else nullcontext():
+                with pymongo.timeout(limit):
+                    return await runner.run((once_more(made) if tries.uncertain else made)(), tries)
 
         async def when_stuck() -> None:
             if tries.brief and self._client is not None:
@@ -213,12 +221,13 @@ class MongoStore(
     ) -> T:
         limit = self._limits.of(operation, args)
         is_verb = self._is_verb(operation)
+        from_lock = hasattr(operation, "atomic_from_lock")
         made = partial(operation, *args, **kwargs)
         tries = TryCounter()
 
         def attempt() -> T:
             runner = MongoSyncRunner(self._get_sync_client(), self._database, is_verb=is_verb)
-            with pymongo.timeout(limit):
+            with self._sync_claiming if from_lock else nullcontext(), pymongo.timeout(limit):
                 return runner.run((once_more(made) if tries.uncertain else made)(), tries)
 
         def when_stuck() -> None:
