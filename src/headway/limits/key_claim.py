@@ -24,6 +24,9 @@ LOOKED_AT = 200
 """Jobs that a claim looks at in their order, besides as many as it wants; then keys take turns."""
 PRIORITIES_FOR = 1.0
 """Seconds for which the priorities of a queue are remembered, unless a notification comes."""
+KEYS_FOR = 0.2
+"""Seconds for which the keys of a queue are remembered if they are few, unless a notification
+comes."""
 KEYLESS_EVERY = 1.0
 """Seconds between looks for jobs without a key in a queue whose keys take turns, while none are
 found."""
@@ -48,10 +51,45 @@ class KeyTurns:
         self._put_off: dict[str, float] = {}
         self._reach: dict[tuple[str, int], int] = {}
         self._priorities: dict[str, tuple[float, list[int]]] = {}
+        self._keys: dict[tuple[str, int], tuple[float, list[str]]] = {}
+        self._since: dict[tuple[str, int], tuple[float, dict[str, datetime]]] = {}
 
     def hint(self) -> None:
-        """Jobs of any priority may have appeared."""
+        """Jobs of any priority, key and age may have appeared."""
         self._priorities.clear()
+        self._keys.clear()
+        self._since.clear()
+
+    def known_keys(self, place: tuple[str, int]) -> list[str] | None:
+        """All keys of a queue and priority, if they were found a moment ago."""
+        until, keys = self._keys.get(place, (0.0, []))
+        return keys if monotonic() < until else None
+
+    def remember_keys(self, place: tuple[str, int], keys: list[str]) -> None:
+        if self.known_keys(place) is None:
+            self._keys[place] = monotonic() + KEYS_FOR, sorted(keys)
+
+    def since(self, place: tuple[str, int], share: KeyShare) -> KeyShare:
+        """The share with the bound of its key, so that a claim does not read what is claimed."""
+        until, bounds = self._since.get(place, (0.0, {}))
+        if share.key is None or monotonic() >= until or share.key not in bounds:
+            return share
+        return structs.replace(share, since=bounds[share.key])
+
+    def claimed(self, place: tuple[str, int], jobs: list[ClaimedJob], *, enough: bool) -> None:
+        """Raise the bounds to these jobs. Jobs that land below are found by notifications, and
+        within a second; and at once if the claim got less than it wanted."""
+        until, bounds = self._since.get(place, (0.0, {}))
+        if not enough:
+            self._since.pop(place, None)
+            self._keys.pop(place, None)
+            return
+        if monotonic() >= until:
+            until, bounds = monotonic() + PRIORITIES_FOR, {}
+            self._since[place] = until, bounds
+        for job in jobs:
+            if job.key is not None:
+                bounds[job.key] = max(job.run_at, bounds.get(job.key, job.run_at))
 
     def priorities(self, store: Operations, queue: str) -> Operation[list[int]]:
         """The priorities of the queue's pending jobs, highest first."""
@@ -169,10 +207,22 @@ def _claim_in_turn(
     turn = turns.next.get(place, Turn())
     reach = turns.reach(queue, priority, order.limit)
     began = monotonic()
-    after, upto = yield from _keys_from(store, order, priority, turn.after, reach, full, now)
+    known = turns.known_keys(place) if now is None else None
+    if known is None:
+        after, upto = yield from _keys_from(
+            store, order, priority, turn.after, reach + 1, full, now
+        )
+    else:
+        free = [key for key in known if key not in full]
+        after = [key for key in free if key > turn.after]
+        upto = [key for key in free if key <= turn.after]
     searched = monotonic() - began
+    is_all = len(after) + len(upto) <= reach or known is not None
+    if is_all and not full:
+        turns.remember_keys(place, [*after, *upto])
+    elif not is_all:  # one more than wanted, to know that
+        after, upto = after[:reach], upto[: max(reach - len(after), 0)]
     keys: list[str | None] = [*after, *upto]
-    is_all = len(keys) < reach
     if len(after) < reach and turns.looks_for_keyless(
         queue, priority, idle=not keys, full=bool(full)
     ):
@@ -192,8 +242,11 @@ def _claim_in_turn(
         then = Turn(keys[-1] or "")  # each of these was served, and there may be more keys
     shares = [share for share in shares if share.key is not None]
     if shares:
+        if now is None:
+            shares = [turns.since(place, share) for share in shares]
         others = structs.replace(order, limit=order.limit - len(jobs))
         jobs += yield from store.claim_keys(others, priority, shares, now=now)
+    turns.claimed(place, jobs, enough=len(jobs) >= order.limit)
     turns.next[place] = then
     if not is_all:
         turns.reached(queue, priority, enough=len(jobs) >= order.limit)

@@ -223,7 +223,7 @@ def test_a_hold_comes_first() -> None:
 def test_a_rate_grants_nothing_ahead() -> None:
     limits = QueueLimits(rate=Rate(10, per=1.0, burst=10))
     answer = permits(state(), limits, 0, 8, 3, NOW)
-    assert (answer.granted, answer.wait, answer.free) == (3, None, 10)
+    assert (answer.granted, answer.wait, answer.free) == (3, None, None)
     answer = permits(state(), limits, 0, 20, 20, NOW)
     assert answer.wait is not None
     assert (answer.granted, answer.wait.limit) == (10, Limit.RATE)

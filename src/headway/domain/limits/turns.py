@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,8 @@ class KeyShare(msgspec.Struct, frozen=True):
 
     key: str | None
     limit: int
+    since: datetime | None = None
+    """A hint: its jobs with an earlier `run_at` are claimed."""
 
 
 class Turn(msgspec.Struct, frozen=True):

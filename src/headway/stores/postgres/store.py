@@ -323,7 +323,12 @@ class PostgresStore(
         """Whether the operation is a verb of the store: an operation that combines several verbs
         needs a transaction around them."""
         owner = getattr(operation, "__self__", None)
-        return owner is self or isinstance(owner, SqlTransfer) or only_reads(operation, lock=False)
+        return (
+            owner is self
+            or isinstance(owner, SqlTransfer)
+            or only_reads(operation, lock=False)
+            or hasattr(operation, "atomic_from_lock")
+        )
 
     async def _connect(self) -> AsyncConnection[TupleRow]:
         try:

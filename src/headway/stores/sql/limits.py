@@ -20,7 +20,7 @@ from headway.domain.orders import ClaimOrder
 from headway.ports.statement import Operation, Row, Statement, reading
 from headway.stores.sql.dialect import SqlPart, maybe_time
 
-NO_KEY = [("", 0)]
+NO_KEY = [("", 0, None)]
 """The items of a claim from no key: a statement needs at least one."""
 
 
@@ -110,7 +110,13 @@ class SqlLimits(SqlPart):
                 order.token,
                 order.worker,
             ),
-            [(share.key, share.limit) for share in shares if share.key is not None] or NO_KEY,
+            [
+                (share.key, share.limit, self._dialect.stamp(share.since))
+                for share in shares
+                if share.key is not None
+            ]
+            or NO_KEY,
+            alone=True,
         )
         return self._claimed_by_key(rows, order)
 
