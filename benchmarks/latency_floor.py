@@ -44,7 +44,7 @@ def waits_by_hand(dsn: str, count: int, gap: float) -> list[float]:
             for _ in range(count):
                 time.sleep(max(next_at - time.monotonic(), 0))
                 sent = json.dumps({"sent": time.monotonic()})
-                cursor.execute(insert, ([new_id()], [sent], *REST))
+                cursor.execute(insert, ([new_id()], [sent], [None], *REST))
                 cursor.execute("select pg_notify($1, '')", (CHANNEL,))
                 next_at += gap
         waits: list[float] = json.loads(process.stdout.readline())
@@ -72,7 +72,9 @@ def listen(dsn: str, count: int) -> list[float]:
                 pass
             token = str(uuid4())
             lane = (["default"], [0], [bound], [10])
-            cursor.execute(claim, (*lane, None, 30.0, token, "by hand", [JOB_TYPE], 10, None))
+            cursor.execute(
+                claim, (*lane, None, 30.0, token, "by hand", [JOB_TYPE], 10, None, False)
+            )
             for row in cursor.fetchall():
                 waits.append(time.monotonic() - json.loads(row[4])["sent"])
                 bound = max(str(bound), str(row[5]))

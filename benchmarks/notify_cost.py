@@ -63,7 +63,7 @@ def produce(dsn: str, mode: str, seconds: float, barrier: Any, counts: Any) -> N
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             connection.execute("begin")
-            cursor.execute(insert, ([new_id()], [TEXT], *REST))
+            cursor.execute(insert, ([new_id()], [TEXT], [None], *REST))
             if mode == "in the transaction":
                 cursor.execute(notify, (channel, NOTIFICATIONS))
             connection.execute("commit")

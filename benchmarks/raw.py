@@ -53,7 +53,7 @@ def drain_postgres(
         while True:
             token = str(uuid4())
             lane = (["default"], [0], [bound], [batch])
-            cursor.execute(claim, (*lane, None, 30.0, token, "raw", [job_type], batch, None))
+            cursor.execute(claim, (*lane, None, 30.0, token, "raw", [job_type], batch, None, False))
             rows = cursor.fetchall()
             if not rows:
                 return count, time.perf_counter() - started
@@ -77,7 +77,7 @@ def drain_sqlite(
             token = str(uuid4())
             now = time.time_ns() // 1000
             connection.execute("begin immediate")
-            claim = ("default", batch, now, 30.0, token, "raw", [job_type], None)
+            claim = ("default", batch, now, 30.0, token, "raw", [job_type], None, False)
             rows = execute(connection, Statement(sql["claim"], claim))
             connection.execute("commit")
             if not rows:
@@ -108,13 +108,13 @@ class RawPostgres:
                 data.write(
                     "".join(
                         [
-                            f"{id}\t{id}\t{id}\t{text}\t{rest}"
+                            f"{id}\t{id}\t{id}\t{text}\t\\N\t{rest}"
                             for id, text in zip(ids, texts, strict=True)
                         ]
                     )
                 )
             return
-        self._cursor.execute(self._sql, (ids, list(texts), *self._rest))
+        self._cursor.execute(self._sql, (ids, list(texts), [None] * len(ids), *self._rest))
         self._cursor.fetchall()
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class RawSqlite:
 
     def insert(self, texts: Sequence[str]) -> None:
         now = time.time_ns() // 1000
-        rows = [(new_id(), text) for text in texts]
+        rows = [(new_id(), text, None) for text in texts]
         self._connection.execute("begin immediate")
         execute(self._connection, Statement(self._sql, (now, *self._rest), rows))
         self._connection.execute("commit")

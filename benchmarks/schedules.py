@@ -196,7 +196,7 @@ def fire_by_hand(dsn: str, due: float) -> None:
                 "insert_scheduled",
                 (now,),
                 [
-                    (id, *(job[name] for name in OPTIONS), tick, row[0], tick)
+                    (id, *(job[name] for name in OPTIONS), tick, row[0], tick, None)
                     for id, job, row in zip(ids, jobs, found, strict=True)
                 ],
             )

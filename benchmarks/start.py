@@ -45,7 +45,7 @@ async def per_second(start: Callable[[], Awaitable[object]], seconds: float) -> 
 
 async def _insert(connection: AsyncConnection[Any]) -> None:
     cursor = AsyncRawCursor(connection)
-    statement = Statement(INSERT, REST, [(new_id(), TEXT)])
+    statement = Statement(INSERT, REST, [(new_id(), TEXT, None)])
     await cursor.execute(INSERT.encode(), text_parameters(statement), prepare=True)
     await cursor.fetchall()
 
