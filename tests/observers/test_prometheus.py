@@ -14,9 +14,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway import After, At, Every, Headway, Job, Rate
+from headway import After, Every, Headway, Job, Rate
 from headway.domain import events
-from headway.domain.limits.queue_limits import LimitsOverride
+from headway.domain.limits.queue_limits import LimitsOverride, QueueState
 from headway.limits.changes import hold, override
 from headway.observers import store_gauges
 from headway.observers.counters import COUNTERS
@@ -111,7 +111,8 @@ async def test_permits_are_asked_of_the_store(observed: ObservedApp) -> None:
     app.queue("default", running=3)
     await store.run(override, store, "letters", LimitsOverride(rate=Rate(1, per=60)))
     await store.run(hold, store, "letters", None, After(seconds=60))
-    await store.run(hold, store, "over", None, At(datetime(2020, 1, 1, tzinfo=UTC)))
+    over = QueueState(name="over", held_until=datetime(2020, 1, 1, tzinfo=UTC))
+    await store.run(store.save_queue, over)
     await app.start_many([observed.hold.request(30.0)] * 2)
     async with observed.working(grace=0.0):
         await observed.until(events.AttemptStarted, 2, type="hold")

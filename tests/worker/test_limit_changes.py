@@ -53,7 +53,7 @@ async def test_an_override_holds_within_a_second(observed: ObservedApp) -> None:
     """Also for a queue that had no limits, and when they are taken back."""
     app = observed.app
     gate = Gate(app)
-    async with observed.working(concurrency=4, queues=["x"]):
+    async with observed.working(concurrency=4, queues=["x"], prefetch_for=0.0):
         await app.start_many([gate.request(text) for text in "abcd"])
         await gate.until(*"abcd")
         await set_limits(app, "x", LimitsOverride(running=2))
@@ -76,7 +76,8 @@ async def test_an_override_holds_within_a_second_without_a_notifier(store_url: s
     app = Headway(store_url, notifier="none", migrate=True)
     gate = Gate(app)
     async with app:
-        worker = app.worker(concurrency=4, queues=["x"], grace=5.0)
+        # Nothing is claimed ahead: what was claimed before an override runs.
+        worker = app.worker(concurrency=4, queues=["x"], grace=5.0, prefetch_for=0.0)
         await worker.start()
         app.queue("unused", running=1)
         await app.start_many([gate.request(text) for text in "abcdefgh"])
