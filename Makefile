@@ -20,8 +20,6 @@ ON_EVERY_PYTHON := $(addprefix tests/,after_commit client domain drivers framewo
 	$(addprefix --ignore=tests/stores/,postgres test_migrations.py test_statements.py) \
 	-m "not slow and not alone and not long" \
 	-k "not second_postgres and not (test_conformance and postgres) and not pgbouncer and not mongodb and not redis and not valkey and not nats"
-# For the newest Python in `make test-all`, so that it takes less than twenty minutes.
-ON_NEWEST_PYTHON := $(filter-out tests/stores tests/frameworks,$(ON_EVERY_PYTHON))
 # Policy that is the same on every PostgreSQL is tried on one, without a pooler.
 NOT_AGAIN := -k "not ((second_postgres or pgbouncer) and (schedule or key_turns or rates or holds or limit_changes or job_keys or queue_states))"
 # $(call pytest,INTERPRETER,OPTIONS): 5 says that ARGS left no test of this part, which is fine.
@@ -61,10 +59,9 @@ test: $(READY) ## run the tests that guard behaviour, on real servers, in five m
 	$(call pytest,$(PYTHON),--durations=20 $(IN_PARALLEL) -m "not alone and not long")
 	$(call pytest,$(PYTHON),-m "alone and not long")
 
-test-all: $(READY) ## run the other tests: long races, PostgreSQL through PgBouncer, the short proof, the newest Python at hand
+test-all: $(READY) ## run the other tests: long races, PostgreSQL through PgBouncer, the short proof
 	$(call pytest,$(PYTHON),-m "alone and long")
 	$(call pytest,$(PYTHON),--durations=20 $(IN_PARALLEL) -m "long and not alone" $(NOT_AGAIN))
-	@$(MAKE) --no-print-directory test-newest-python
 
 check: $(READY) ## format, lint, types and import layers, without changing a file
 	$(PYTHON) -m ruff format --check
@@ -118,10 +115,9 @@ test-all-pythons: ## run the fast tests on every supported Python at hand
 	@echo "Pythons at hand:"; scripts/pythons
 	@$(MAKE) --no-print-directory $(addprefix fast-tests-on-,$(shell scripts/pythons | cut -d ' ' -f 1))
 
-# One Python besides that of .venv.
-test-newest-python: $(READY)
+test-newest-python: $(READY) ## run the fast tests on the newest Python at hand besides that of .venv
 	@echo "Pythons at hand:"; scripts/pythons
-	@$(MAKE) --no-print-directory ON_EVERY_PYTHON='$(ON_NEWEST_PYTHON)' $(or $(addprefix fast-tests-on-,$(lastword $(filter-out \
+	@$(MAKE) --no-print-directory $(or $(addprefix fast-tests-on-,$(lastword $(filter-out \
 		$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'), \
 		$(shell scripts/pythons | cut -d ' ' -f 1)))),no-other-python)
 
