@@ -25,17 +25,15 @@ Transient errors (connection lost, serialization failure, database starting up) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from headway.domain.job import AttemptRecord, ClaimedJob, ClaimedJobs, JobRecord, NewJob
+from headway.domain.job import AttemptRecord, ClaimedJobs, JobRecord, NewJob
 from headway.domain.lease import Held, Verdict
-from headway.domain.limits.queue_limits import QueueState
-from headway.domain.limits.turns import KeyShare
 from headway.domain.orders import ClaimOrder, ProgressReport, PruneRule
 from headway.domain.queries import (
     EndedCount,
@@ -56,6 +54,7 @@ from headway.domain.schedules.schedule import (
 )
 from headway.domain.settlement import Freed, Settled, Settlement
 from headway.domain.views import AuditPage, AuditRecord, Count, Progress
+from headway.ports.queue_limits import LimitOperations
 from headway.ports.statement import Operation
 from headway.ports.transfer import Transfer
 
@@ -93,7 +92,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that writes makes every other writer wait."""
 
 
-class Operations(Protocol):
+class Operations(LimitOperations, Protocol):
     """The verbs. Nothing happens until a store runs the operation that a verb returns."""
 
     def insert(
@@ -239,65 +238,6 @@ class Operations(Protocol):
 
     def managed_queues(self) -> Operation[list[QueueRecord]]:
         """Queues that have been paused or resumed, by name; reads no jobs."""
-        ...
-
-    def queue_state(self, name: str, *, lock: bool = False) -> Operation[QueueState | None]:
-        """The state of a queue; None: nothing is kept of it. With `lock`, held until the
-        transaction ends, also if nothing was kept of it: a claimer that is frozen meanwhile loses
-        its transaction soon."""
-        ...
-
-    def queue_states(self) -> Operation[list[QueueState]]:
-        """All queues of which anything is kept, by name."""
-        ...
-
-    def save_queue(self, state: QueueState) -> Operation[None]:
-        """Keep a queue's state, but for `paused_at`. The caller has locked it."""
-        ...
-
-    def running_keys(
-        self, queue: str, *, by_key: bool = True
-    ) -> Operation[Mapping[str | None, int]]:
-        """Numbers of running jobs by key, or of all of them under None; jobs whose lease has
-        expired are running until they are given back."""
-        ...
-
-    def priorities(self, queue: str) -> Operation[list[int]]:
-        """The priorities of the queue's pending jobs, highest first."""
-        ...
-
-    def keys_in_order(
-        self, order: ClaimOrder, priority: int, limit: int, *, now: datetime | None = None
-    ) -> Operation[list[str | None]]:
-        """The keys of the first jobs of the order's queue and this priority that `claim` would hand
-        out, one for each job."""
-        ...
-
-    def keys_in_turn(
-        self,
-        order: ClaimOrder,
-        priority: int,
-        limit: int,
-        *,
-        after: str = "",
-        upto: str | None = None,
-        without: Collection[str] = (),
-        now: datetime | None = None,
-    ) -> Operation[list[str]]:
-        """Keys with jobs of the order's queue and this priority that `claim` would hand out, by
-        Unicode code points: the first ones after `after`, none after `upto`."""
-        ...
-
-    def claim_keys(
-        self,
-        order: ClaimOrder,
-        priority: int,
-        shares: Sequence[KeyShare],
-        *,
-        now: datetime | None = None,
-    ) -> Operation[list[ClaimedJob]]:
-        """Hand out jobs of the order's queue and this priority as `claim` does, of each key the
-        first ones, up to its share. Passes over jobs that another transaction has locked."""
         ...
 
     def save_progress(
