@@ -162,3 +162,12 @@ async def a_fair_queue_can_be_held_again(store: Store) -> None:
     await store.run(changes.hold, store, Q, None, After(seconds=20), now=at(20))
     assert await taken(store, 1, turns=turns, now=at(21)) == []
     assert (await state_of(store)).held_until == at(40)
+
+
+@case
+async def a_hold_of_no_time_lasts_a_tenth_of_a_second(store: Store) -> None:
+    await fill(store, 1)
+    for over in (After(), At(at(-60))):
+        assert await store.run(changes.hold, store, Q, None, over, now=T0) == at(0.1)
+    assert await taken(store, now=at(0.1) - MICROSECOND) == []
+    assert len(await taken(store, now=at(0.1))) == 1
